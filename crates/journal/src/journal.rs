@@ -15,13 +15,13 @@ use crate::appender::{self, Appender};
 use crate::commit::syncer;
 use crate::commit::writer::Writer;
 use crate::consumer::Consumer;
-use crate::core::Core;
-use crate::cursors::{Claim, ClaimedCursor, Start};
+use crate::cursors::{Claim, ClaimedCursor, Cursors, Start};
 use crate::error::{AckError, AppendAndWaitError, CursorError, OpenError};
 use crate::format::cursor::{Account, NAME_MAX};
 use crate::format::record::Label;
 use crate::housekeeping;
 use crate::inspect::running;
+use crate::owners::Owners;
 use crate::position::Position;
 use crate::recovery::Recovery;
 use crate::recovery::open::{self, OpenedJournal};
@@ -41,7 +41,7 @@ pub struct Journal {
 
 #[derive(Debug)]
 struct Running {
-    core: Arc<Core>,
+    owners: Owners,
     /// The queue of everything that is not a worker; in `memory` of all workers too, because an
     /// acknowledged write must come before any write begun after its acknowledgement.
     shared: Arc<AppendQueue>,
@@ -59,8 +59,8 @@ struct Threads {
 
 impl Journal {
     #[cfg(test)]
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.running.core
+    pub(crate) fn owners(&self) -> &Owners {
+        &self.running.owners
     }
 
     /// Opens the journal in `settings.dir`, or makes it. Takes the directory for this process,
@@ -86,33 +86,33 @@ impl Journal {
         registry: &Registry,
         floor: Position,
     ) -> Result<(Journal, Recovery), OpenError> {
-        let OpenedJournal { core, recovery, held } = open::open(settings, registry, disk, floor)?;
-        running::register(registry, Arc::downgrade(&core));
-        let shared = core.acks.add_queue();
+        let OpenedJournal { owners, recovery, held } = open::open(settings, registry, disk, floor)?;
+        running::register(registry, &owners);
+        let shared = owners.acks.add_queue();
         let running = Running {
             shared,
             stop: Arc::default(),
             threads: Mutex::new(Threads { writer: None, others: Vec::new(), held: Some(held) }),
-            core,
+            owners,
         };
-        running.start().map_err(FileError::of("start the threads of", &running.core.dir))?;
+        running.start().map_err(FileError::of("start the threads of", running.owners.log.dir()))?;
         let running = Arc::new(running);
         Ok((Journal { running }, recovery))
     }
 
     /// A way into the journal for one worker.
     pub fn appender(&self) -> Appender {
-        let core = &self.running.core;
-        if core.settings.ack == Ack::Memory {
-            return Appender::new(core.clone(), self.running.shared.clone(), false);
+        let owners = &self.running.owners;
+        if owners.log.settings().ack == Ack::Memory {
+            return self.common_appender();
         }
-        Appender::new(core.clone(), core.acks.add_queue(), true)
+        Appender::new(owners, owners.acks.add_queue(), true)
     }
 
     /// A way into the journal for threads that are no workers, one for all of them: for records
     /// that are large.
     pub fn common_appender(&self) -> Appender {
-        Appender::new(self.running.core.clone(), self.running.shared.clone(), false)
+        Appender::new(&self.running.owners, self.running.shared.clone(), false)
     }
 
     /// Takes one record from any task and waits until it is acknowledged, in `memory` until it is
@@ -124,28 +124,29 @@ impl Journal {
         control: bool,
         payload: &[&[u8]],
     ) -> Result<Position, AppendAndWaitError> {
-        let (core, queue) = (&self.running.core, &self.running.shared);
+        let (Owners { log, acks, .. }, queue) = (&self.running.owners, &self.running.shared);
         let label = Label { kind, items, control };
         let placed: Placed = Arc::new(AtomicU64::new(0));
-        let number = appender::append(core, queue, label, payload, Some(&placed))?;
-        core.acks.wait(queue, number).await?;
+        let number = appender::append(log, acks, queue, label, payload, Some(&placed))?;
+        acks.wait(queue, number).await?;
         Ok(Position(placed.load(Ordering::Acquire)))
     }
 
     /// The end of everything that is acknowledged by now: a consumer that has come so far has seen
     /// it. In `memory` this waits until what is acknowledged is written, too.
     pub async fn acknowledged_end(&self) -> Result<Position, AckError> {
-        let (core, queue) = (&self.running.core, &self.running.shared);
-        if core.settings.ack == Ack::Memory {
-            core.acks.wait(queue, queue.last()).await?;
+        let Owners { log, acks, cursors } = &self.running.owners;
+        if log.settings().ack == Ack::Memory {
+            let queue = &self.running.shared;
+            acks.wait(queue, queue.last()).await?;
         }
-        Ok(core.cursors.ends().released)
+        Ok(cursors.ends().released)
     }
 
     /// Marks the end of everything that has been appended by now, acknowledged or not.
     pub fn mark(&self) -> Mark {
-        let core = self.running.core.clone();
-        Mark { waiting: core.acks.unacknowledged(), core }
+        let Owners { acks, cursors, .. } = &self.running.owners;
+        Mark { waiting: acks.unacknowledged(), cursors: cursors.clone() }
     }
 
     /// Opens the cursor of this name where it was left, or makes one at `start`. The cursor is
@@ -154,18 +155,19 @@ impl Journal {
         if name.is_empty() || name.len() > NAME_MAX {
             return Err(CursorError::Name { name: name.to_owned() });
         }
-        let core = &self.running.core;
-        let _membership = core.cursors.membership();
-        let claimed = match core.cursors.claim(name, start, || core.segments.oldest())? {
+        let owners = &self.running.owners;
+        let Owners { log, cursors, .. } = owners;
+        let _membership = cursors.membership();
+        let claimed = match cursors.claim(name, start, || log.oldest())? {
             Claim::Known(claimed) => claimed,
-            Claim::New(account) => make_cursor(core, name, account)?,
+            Claim::New(account) => make_cursor(owners, name, account)?,
         };
-        Ok(Consumer::new(core.clone(), name, claimed))
+        Ok(Consumer::new(owners, name, claimed))
     }
 
     /// The account of every cursor, all of the same moment.
     pub fn cursors(&self) -> Vec<CursorStatus> {
-        self.running.core.cursors.statuses()
+        self.running.owners.cursors.statuses()
     }
 
     /// Cursors with a backlog that are not in `names`: their records would never be delivered.
@@ -185,14 +187,14 @@ impl Journal {
 
     /// Removes a cursor that no consumer has, with its backlog; gives its last account.
     pub fn forget(&self, name: &str) -> Result<CursorStatus, CursorError> {
-        let cursors = &self.running.core.cursors;
+        let cursors = &self.running.owners.cursors;
         let _membership = cursors.membership();
         cursors.forget(name)
     }
 
     /// The state of the whole journal.
     pub fn status(&self) -> Status {
-        running::status(&self.running.core)
+        running::status(&self.running.owners.log, &self.running.owners.cursors)
     }
 
     /// Refuses new records, writes and syncs what was taken, persists the cursors and stops the
@@ -207,7 +209,7 @@ impl Journal {
 /// The end of what had been appended at one moment.
 #[derive(Debug)]
 pub struct Mark {
-    core: Arc<Core>,
+    cursors: Arc<Cursors>,
     /// Queues with records that are not written yet, and the last of them.
     waiting: Vec<(Arc<AppendQueue>, u64)>,
 }
@@ -217,23 +219,28 @@ impl Mark {
     pub fn position(&mut self) -> Option<Position> {
         self.waiting.retain(|(queue, last)| queue.acknowledged() < *last);
         // A group is released before it is acknowledged.
-        self.waiting.is_empty().then(|| self.core.cursors.ends().released)
+        self.waiting.is_empty().then(|| self.cursors.ends().released)
     }
 }
 
 /// Makes a new cursor, which is on the disk when this returns. The caller holds the membership.
-fn make_cursor(core: &Core, name: &str, account: Account) -> Result<ClaimedCursor, CursorError> {
-    if core.gate.poisoned().is_some() {
+fn make_cursor(
+    owners: &Owners,
+    name: &str,
+    account: Account,
+) -> Result<ClaimedCursor, CursorError> {
+    let Owners { log, cursors, .. } = owners;
+    if log.gate().poisoned().is_some() {
         return Err(CursorError::Poisoned);
     }
-    if core.cursors.ends().synced < account.position {
+    if cursors.ends().synced < account.position {
         // No cursor is persisted past the synced end.
-        syncer::flush(core);
-        if core.gate.poisoned().is_some() {
+        syncer::flush(owners);
+        if log.gate().poisoned().is_some() {
             return Err(CursorError::Poisoned);
         }
     }
-    Ok(core.cursors.create(name, account)?)
+    Ok(cursors.create(name, account)?)
 }
 
 fn has_backlog(cursor: &CursorStatus) -> bool {
@@ -245,15 +252,15 @@ impl Running {
         let thread =
             |name: &str| std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_LEN);
         let mut threads = lock(&self.threads);
-        let writer = Writer::new(self.core.clone());
+        let writer = Writer::new(self.owners.clone());
         threads.writer = Some(thread("weir-journal").spawn(move || writer.run())?);
-        let (core, stop) = (self.core.clone(), self.stop.clone());
-        let keep = thread("weir-keeper").spawn(move || housekeeping::run(&core, &stop))?;
+        let (owners, stop) = (self.owners.clone(), self.stop.clone());
+        let keep = thread("weir-keeper").spawn(move || housekeeping::run(&owners, &stop))?;
         threads.others.push(keep);
-        if !self.core.is_durable() {
-            let (core, stop) = (self.core.clone(), self.stop.clone());
+        if !self.owners.log.is_durable() {
+            let (owners, stop) = (self.owners.clone(), self.stop.clone());
             // Joined last to first: cursors are persisted after the last sync.
-            let sync = thread("weir-syncer").spawn(move || syncer::run(&core, &stop))?;
+            let sync = thread("weir-syncer").spawn(move || syncer::run(&owners, &stop))?;
             threads.others.push(sync);
         }
         Ok(())
@@ -262,25 +269,25 @@ impl Running {
     fn shut_down(&self) {
         // Held to the end, so that a second call returns when the journal is closed.
         let mut threads = lock(&self.threads);
-        let core = &self.core;
-        core.gate.close();
-        core.segments.announce();
-        core.acks.writer().wake();
+        let Owners { log, acks, cursors } = &self.owners;
+        log.gate().close();
+        log.announce();
+        acks.writer().wake();
         if let Some(writer) = threads.writer.take() {
             let _ = writer.join();
         }
-        if !core.is_durable() && core.gate.poisoned().is_none() {
+        if !log.is_durable() && log.gate().poisoned().is_none() {
             // Before the housekeeping thread persists the cursors a last time.
-            syncer::flush(core);
+            syncer::flush(&self.owners);
         }
         self.stop.store(true, Ordering::Release);
-        core.syncer.wake();
-        core.housekeeping.wake();
+        log.syncer().wake();
+        log.housekeeping().wake();
         for thread in threads.others.drain(..) {
             let _ = thread.join();
         }
         threads.held = None;
-        core.cursors.wake_waiting();
+        cursors.wake_waiting();
     }
 }
 

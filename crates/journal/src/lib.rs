@@ -24,7 +24,7 @@
 //   recovery
 //   housekeeping
 //   appender, commit, consumer
-//   core
+//   owners
 //   acks, cursors
 //   log
 //   instruments
@@ -32,14 +32,13 @@
 //   error
 //   settings
 //   format
-//   buffers, outcome, position, rates, threads
+//   buffers, outcome, position, threads
 
 mod acks;
 mod appender;
 mod buffers;
 mod commit;
 mod consumer;
-mod core;
 mod cursors;
 mod error;
 mod format;
@@ -49,8 +48,8 @@ mod instruments;
 mod journal;
 mod log;
 mod outcome;
+mod owners;
 mod position;
-mod rates;
 mod recovery;
 #[cfg(test)]
 mod scenarios;

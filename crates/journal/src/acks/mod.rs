@@ -106,6 +106,11 @@ impl Acks {
         group
     }
 
+    /// Takes the memory of a buffer back.
+    pub fn recycle(&self, buffer: Vec<u8>) {
+        self.buffers.put_back(buffer);
+    }
+
     /// Whether any worker has appended since its buffer was taken.
     pub fn has_open(&self) -> bool {
         let queues = lock(&self.queues);

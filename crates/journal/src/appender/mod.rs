@@ -5,17 +5,20 @@ pub(crate) mod tickets;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::acks::Acks;
 use crate::acks::queue::{AppendQueue, NewRecord, Placed};
-use crate::core::Core;
 use crate::error::{AckError, AppendError};
 use crate::format::record::{self, Label};
+use crate::log::Log;
+use crate::owners::Owners;
 use crate::settings::Ack;
 
 /// One worker's way into the journal. Appending copies the record into the worker's own buffer
 /// and never waits for the disk. The records of one appender are written in their order.
 #[derive(Debug)]
 pub struct Appender {
-    core: Arc<Core>,
+    log: Arc<Log>,
+    acks: Arc<Acks>,
     queue: Arc<AppendQueue>,
     /// Whether the queue is this appender's alone.
     alone: bool,
@@ -27,8 +30,8 @@ pub struct Appender {
 pub struct Ticket(pub(crate) u64);
 
 impl Appender {
-    pub(crate) fn new(core: Arc<Core>, queue: Arc<AppendQueue>, alone: bool) -> Appender {
-        Appender { core, queue, alone }
+    pub(crate) fn new(owners: &Owners, queue: Arc<AppendQueue>, alone: bool) -> Appender {
+        Appender { log: owners.log.clone(), acks: owners.acks.clone(), queue, alone }
     }
 
     /// Takes a record: the parts of `payload` one after the other. `kind` and `items` are the
@@ -43,7 +46,7 @@ impl Appender {
         payload: &[&[u8]],
     ) -> Result<Ticket, AppendError> {
         let label = Label { kind, items, control };
-        append(&self.core, &self.queue, label, payload, None).map(Ticket)
+        append(&self.log, &self.acks, &self.queue, label, payload, None).map(Ticket)
     }
 
     /// As [`append`](Appender::append), if the record still `stands` at the moment at which it gets
@@ -58,16 +61,16 @@ impl Appender {
         stands: impl FnOnce() -> bool,
     ) -> Result<Option<Ticket>, AppendError> {
         let label = Label { kind, items, control };
-        let taken = append_if(&self.core, &self.queue, label, payload, None, stands);
+        let taken = append_if(&self.log, &self.acks, &self.queue, label, payload, None, stands);
         taken.map(|number| number.map(Ticket))
     }
 
     /// Whether a record of so many bytes would be taken at this moment; [`append`](Self::append)
     /// says of one that is too large that it is.
     pub fn room(&self, len: usize) -> Result<(), AppendError> {
-        let len = (len as u64).min(payload_max(&self.core)) + record::HEADER_LEN as u64;
-        let checked = self.core.gate.look(len);
-        checked.inspect_err(|error| self.core.metrics.refuse(error))
+        let len = (len as u64).min(self.log.payload_max()) + record::HEADER_LEN as u64;
+        let checked = self.log.gate().look(len);
+        checked.inspect_err(|error| self.log.metrics().refuse(error))
     }
 
     /// Waits until the record is as safe as `ack` promises. The future may be dropped at any time.
@@ -75,7 +78,7 @@ impl Appender {
     pub async fn acknowledged(&self, ticket: Ticket) -> Result<(), AckError> {
         match self.known() {
             Some(known) => known,
-            None => self.core.acks.wait(&self.queue, ticket.0).await,
+            None => self.acks.wait(&self.queue, ticket.0).await,
         }
     }
 
@@ -89,7 +92,7 @@ impl Appender {
     ) -> Poll<Result<(), AckError>> {
         match self.known() {
             Some(known) => Poll::Ready(known),
-            None => self.core.acks.poll(&self.queue, ticket.0, since, cx),
+            None => self.acks.poll(&self.queue, ticket.0, since, cx),
         }
     }
 
@@ -100,7 +103,7 @@ impl Appender {
 
     /// What is known of every record without waiting; something in `memory` only.
     fn known(&self) -> Option<Result<(), AckError>> {
-        (self.core.settings.ack == Ack::Memory).then(|| match self.core.gate.poisoned() {
+        (self.log.settings().ack == Ack::Memory).then(|| match self.log.gate().poisoned() {
             Some(_) => Err(AckError::Poisoned),
             None => Ok(()),
         })
@@ -108,7 +111,7 @@ impl Appender {
 
     /// The longest payload a record can have, in bytes.
     pub fn payload_max(&self) -> usize {
-        usize::try_from(payload_max(&self.core)).unwrap_or(usize::MAX)
+        usize::try_from(self.log.payload_max()).unwrap_or(usize::MAX)
     }
 }
 
@@ -120,25 +123,22 @@ impl Drop for Appender {
     }
 }
 
-fn payload_max(core: &Core) -> u64 {
-    let capacity = core.settings.group_capacity();
-    capacity.saturating_sub(record::HEADER_LEN as u64)
-}
-
 /// Takes a record; gives its number.
 pub(crate) fn append(
-    core: &Core,
+    log: &Log,
+    acks: &Acks,
     queue: &AppendQueue,
     label: Label,
     payload: &[&[u8]],
     placed: Option<&Placed>,
 ) -> Result<u64, AppendError> {
     // It always stands.
-    append_if(core, queue, label, payload, placed, || true).map(Option::unwrap_or_default)
+    append_if(log, acks, queue, label, payload, placed, || true).map(Option::unwrap_or_default)
 }
 
 fn append_if(
-    core: &Core,
+    log: &Log,
+    acks: &Acks,
     queue: &AppendQueue,
     label: Label,
     payload: &[&[u8]],
@@ -146,12 +146,12 @@ fn append_if(
     stands: impl FnOnce() -> bool,
 ) -> Result<Option<u64>, AppendError> {
     let len: usize = payload.iter().map(|part| part.len()).sum();
-    let max = payload_max(core);
+    let max = log.payload_max();
     let taken = match u32::try_from(len) {
         Ok(short) if u64::from(short) <= max => {
-            core.acks.append(queue, &NewRecord { label, len: short, payload, placed }, stands)
+            acks.append(queue, &NewRecord { label, len: short, payload, placed }, stands)
         }
         _ => Err(AppendError::TooLarge { len: len as u64, max }),
     };
-    taken.inspect_err(|error| core.metrics.refuse(error))
+    taken.inspect_err(|error| log.metrics().refuse(error))
 }

@@ -8,24 +8,27 @@ use std::time::Instant;
 
 use disk::ZEROS;
 
-use crate::acks::TakenBuffer;
+use crate::acks::{Acks, TakenBuffer};
 use crate::commit::urgency::Urgency;
-use crate::core::Core;
+use crate::cursors::Cursors;
 use crate::cursors::ledger::Ends;
 use crate::cursors::tail::{Piece, TailGroup};
 use crate::format::group::{self, Header};
-use crate::format::segment::{First, Segment};
+use crate::format::segment::Segment;
+use crate::log::Log;
 use crate::log::gate::Room;
-use crate::log::segments::Next;
+use crate::owners::Owners;
 use crate::position::{Counts, Position};
-use crate::threads::{lock, now_ns};
+use crate::threads::now_ns;
 
 /// How long a group that finds no room waits between two attempts to write it.
 const ROOM_RETRY: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// The state of the journal thread.
 pub(crate) struct Writer {
-    core: Arc<Core>,
+    log: Arc<Log>,
+    acks: Arc<Acks>,
+    cursors: Arc<Cursors>,
     active: Option<Arc<Segment>>,
     /// Where the next group goes.
     end: Position,
@@ -47,26 +50,39 @@ enum Failure {
 
 impl Writer {
     /// Begins after what was recovered: with a new segment.
-    pub fn new(core: Arc<Core>) -> Writer {
-        let Ends { released: end, counts, synced: synced_end } = core.cursors.ends();
-        Writer { core, active: None, end, previous_end: end, counts, synced_end, flushes: 0 }
+    pub fn new(owners: Owners) -> Writer {
+        let Owners { log, acks, cursors } = owners;
+        let Ends { released: end, counts, synced: synced_end } = cursors.ends();
+        Writer {
+            log,
+            acks,
+            cursors,
+            active: None,
+            end,
+            previous_end: end,
+            counts,
+            synced_end,
+            flushes: 0,
+        }
     }
 
     /// Works until the journal is closed and everything taken is written.
     pub fn run(mut self) {
-        let core = self.core.clone();
-        core.acks.writer().attach();
+        let (log, acks, cursors) = (self.log.clone(), self.acks.clone(), self.cursors.clone());
+        let owners = Owners { log, acks, cursors };
+        let Owners { log, acks, .. } = &owners;
+        acks.writer().attach();
         self.refresh_limit();
         let mut urgency = Urgency::new();
         loop {
             // Read before the buffers: whoever comes into a buffer after this sees it closed.
-            let closed = core.gate.is_closed();
-            let group = core.acks.take();
-            if core.gate.poisoned().is_some() {
+            let closed = log.gate().is_closed();
+            let group = acks.take();
+            if log.gate().poisoned().is_some() {
                 if closed {
                     break;
                 }
-                core.acks.writer().sleep(None, || core.gate.is_closed());
+                acks.writer().sleep(None, || log.gate().is_closed());
                 continue;
             }
             if !group.is_empty() {
@@ -79,18 +95,18 @@ impl Writer {
                     }
                     Err(Failure::Closed) => break,
                     Err(Failure::Disk(doing, error)) => {
-                        core.poison(&format!("could not {doing} a group: {error}"));
+                        owners.poison(&format!("could not {doing} a group: {error}"));
                     }
                 }
             } else if closed {
                 break;
             } else {
-                core.acks.writer().sleep(None, || {
-                    core.gate.is_closed() || core.gate.poisoned().is_some() || core.acks.has_open()
+                acks.writer().sleep(None, || {
+                    log.gate().is_closed() || log.gate().poisoned().is_some() || acks.has_open()
                 });
             }
         }
-        core.set_stopped();
+        owners.finish();
     }
 
     /// Gives how many records the group had.
@@ -101,14 +117,14 @@ impl Writer {
         let header = self.header(&group, len);
         self.end = header.end();
         self.refresh_limit();
-        self.core.gate.release(len as u64);
+        self.log.gate().release(len as u64);
         let written = Instant::now();
         self.write(&segment, &header, &group)?;
-        self.core.metrics.write.observe(written.elapsed());
-        if self.core.is_durable() {
+        self.log.metrics().write.observe(written.elapsed());
+        if self.log.is_durable() {
             let synced = Instant::now();
-            self.core.disk.sync(&segment.file).map_err(|error| Failure::Disk("sync", error))?;
-            self.core.metrics.sync.observe(synced.elapsed());
+            self.log.sync(&segment).map_err(|error| Failure::Disk("sync", error))?;
+            self.log.metrics().sync.observe(synced.elapsed());
             self.synced_end = header.end();
         }
         self.previous_end = header.end();
@@ -119,7 +135,7 @@ impl Writer {
 
     fn header(&self, group: &[TakenBuffer], len: usize) -> Header {
         let synced_end =
-            if self.core.is_durable() { self.synced_end } else { self.core.cursors.ends().synced };
+            if self.log.is_durable() { self.synced_end } else { self.cursors.ends().synced };
         let mut header = Header {
             // A group fits into a segment, and a segment's length has 31 bits.
             len: u32::try_from(len).unwrap_or(u32::MAX),
@@ -150,7 +166,7 @@ impl Writer {
         header: &Header,
         group: &[TakenBuffer],
     ) -> Result<(), Failure> {
-        let head = header.encode(self.core.salt);
+        let head = header.encode(self.log.salt());
         let padding = segment.next_page(header.end()).since(header.end());
         let mut parts: Vec<&[u8]> = Vec::with_capacity(group.len() + 2);
         parts.push(&head);
@@ -158,7 +174,7 @@ impl Writer {
         parts.push(&ZEROS[..padding as usize]);
         let offset = segment.offset(header.position);
         loop {
-            match self.core.disk.write_all(&segment.file, &parts, offset) {
+            match self.log.write(segment, &parts, offset) {
                 Ok(()) => break,
                 Err(error) if disk::is_full(&error) => self.wait_for_disk(&error)?,
                 Err(error) => return Err(Failure::Disk("write", error)),
@@ -170,27 +186,27 @@ impl Writer {
 
     /// Waits a moment because the disk took no more, with everyone who waits told so.
     fn wait_for_disk(&self, error: &io::Error) -> Result<(), Failure> {
-        if self.core.gate.is_closed() {
+        if self.log.gate().is_closed() {
             return Err(Failure::Closed);
         }
-        if self.core.gate.room() != Room::DiskFull {
+        if self.log.gate().room() != Room::DiskFull {
             tracing::error!(%error, "the disk with the journal is full: writes are refused");
         }
-        self.core.gate.set_room(Room::DiskFull);
-        self.core.gate.set_limit(0);
+        self.log.gate().set_room(Room::DiskFull);
+        self.log.gate().set_limit(0);
         self.stick(Room::DiskFull);
-        self.core.acks.writer().sleep(Some(ROOM_RETRY), || self.core.gate.is_closed());
+        self.acks.writer().sleep(Some(ROOM_RETRY), || self.log.gate().is_closed());
         Ok(())
     }
 
     fn stick(&self, room: Room) {
-        self.core.gate.set_stuck(room);
-        self.core.acks.wake_all();
+        self.log.gate().set_stuck(room);
+        self.acks.wake_all();
     }
 
     fn unstick(&self) {
-        if self.core.gate.refusal().is_some() {
-            self.core.gate.set_stuck(Room::Yes);
+        if self.log.gate().refusal().is_some() {
+            self.log.gate().set_stuck(Room::Yes);
             tracing::info!("the journal has room again: writes are taken");
             self.refresh_limit();
         }
@@ -219,47 +235,26 @@ impl Writer {
     /// flush. The kernel locks it until the disk's queue has room for it, so that a write into it
     /// waits for the disk: the next group begins on a page of its own.
     fn is_page_under_way(&mut self) -> bool {
-        let (begun, under_way) = self.core.flushes.look();
+        let (begun, under_way) = self.log.flushes();
         let before = std::mem::replace(&mut self.flushes, begun);
-        !self.core.is_durable() && (under_way || begun != before)
+        !self.log.is_durable() && (under_way || begun != before)
     }
 
-    /// Puts the prepared segment to use and has another one prepared.
+    /// The prepared segment. While there is none, those who wait are told why.
     fn next_segment(&self) -> Result<Arc<Segment>, Failure> {
-        let mut files = self.core.segments.files();
-        loop {
-            match std::mem::replace(&mut files.next, Next::Wanted) {
-                Next::Ready(segment) => {
-                    // Where the segment before ends is known only now, and what gives segments
-                    // free needs to know it.
-                    let _ = segment.first.set(First {
-                        position: segment.base,
-                        previous_end: self.previous_end,
-                        before: self.counts,
-                    });
-                    let segment = Arc::new(segment);
-                    files.segments.insert(segment.base, segment.clone());
-                    drop(files);
-                    if !self.core.is_durable() {
-                        lock(&self.core.unsynced).push(segment.clone());
-                    }
-                    self.core.housekeeping.wake();
-                    return Ok(segment);
-                }
-                Next::Refused(room) => {
-                    files.next = Next::Refused(room);
-                    self.stick(room);
-                }
-                Next::Wanted => self.core.housekeeping.wake(),
+        let gate = self.log.gate();
+        self.log.next_segment(self.previous_end, self.counts, |refused| {
+            if let Some(room) = refused {
+                self.stick(room);
             }
-            if self.core.gate.is_closed() && !matches!(files.next, Next::Wanted) {
+            if gate.is_closed() && refused.is_some() {
                 return Err(Failure::Closed);
             }
-            if let Some(reason) = self.core.gate.poisoned() {
-                return Err(Failure::Disk("place", io::Error::other(reason.to_owned())));
+            match gate.poisoned() {
+                Some(reason) => Err(Failure::Disk("place", io::Error::other(reason.to_owned()))),
+                None => Ok(()),
             }
-            files = self.core.segments.wait(files);
-        }
+        })
     }
 
     /// Says how much may be appended before the next group is taken: all that fits into a group,
@@ -267,7 +262,7 @@ impl Writer {
     fn refresh_limit(&self) {
         let left = self.active.as_ref().map_or(0, |s| s.end().since(self.end));
         let left = left.saturating_sub(group::HEADER_LEN as u64);
-        self.core.refresh_limit(Some(left));
+        self.log.refresh_limit(Some(left));
     }
 
     /// Makes the group visible and wakes each worker once.
@@ -295,15 +290,15 @@ impl Writer {
             written_at: header.written_at,
             pieces,
         };
-        let is_synced = self.core.is_durable();
-        let effects = self.core.cursors.release(released, header.after(), is_synced);
+        let is_synced = self.log.is_durable();
+        let effects = self.cursors.release(released, header.after(), is_synced);
         for (queue, last) in done {
             queue.acknowledge(last);
         }
         for consumer in effects.wake {
             consumer.notify_one();
         }
-        self.core.cursors.recycle(effects.evicted);
+        self.cursors.recycle(effects.evicted);
     }
 
     /// The records in a buffer not much larger than they are: the memory tail is limited by what
@@ -313,12 +308,12 @@ impl Writer {
             return bytes;
         }
         let fitting = bytes.as_slice().to_vec();
-        self.core.buffers.put_back(bytes);
+        self.acks.recycle(bytes);
         fitting
     }
 
     fn count(&self, header: &Header, group: &[TakenBuffer]) {
-        let metrics = &self.core.metrics;
+        let metrics = self.log.metrics();
         metrics.groups.inc();
         metrics.records.add(u64::from(header.records));
         metrics.items.add(header.items);

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use self::reader::Item;
-use crate::core::Core;
 use crate::cursors::chunk::{Chunk, Limit, ReadPosition, Span};
 use crate::cursors::settled::{Pin, Settled, Step};
-use crate::cursors::{Availability, ClaimedCursor};
+use crate::cursors::{Availability, ClaimedCursor, Cursors};
 use crate::error::ConsumeError;
+use crate::log::Log;
 use crate::outcome::Outcome;
+use crate::owners::Owners;
 use crate::position::{Counts, Position};
 use crate::status::{Backlog, CursorStatus};
 
@@ -23,7 +24,8 @@ use crate::status::{Backlog, CursorStatus};
 /// run far ahead of that.
 #[derive(Debug)]
 pub struct Consumer {
-    core: Arc<Core>,
+    log: Arc<Log>,
+    cursors: Arc<Cursors>,
     name: String,
     released: Arc<Notify>,
     /// Where the next chunk begins.
@@ -42,9 +44,10 @@ enum Attempt {
 
 impl Consumer {
     /// Takes up a cursor.
-    pub(crate) fn new(core: Arc<Core>, name: &str, claimed: ClaimedCursor) -> Consumer {
+    pub(crate) fn new(owners: &Owners, name: &str, claimed: ClaimedCursor) -> Consumer {
         Consumer {
-            core,
+            log: owners.log.clone(),
+            cursors: owners.cursors.clone(),
             name: name.to_owned(),
             released: claimed.released,
             place: claimed.place,
@@ -70,9 +73,11 @@ impl Consumer {
                 }
                 Attempt::Disk(limit) => limit,
             };
-            let (core, place) = (self.core.clone(), self.place);
-            let read =
-                tokio::task::spawn_blocking(move || reader::read(&core, place, limit, bytes_max));
+            let (log, cursors) = (self.log.clone(), self.cursors.clone());
+            let place = self.place;
+            let read = tokio::task::spawn_blocking(move || {
+                reader::read(&log, &cursors, place, limit, bytes_max)
+            });
             // A join error means that the runtime is being shut down.
             let (items, next) = read.await.map_err(|_| ConsumeError::Closed)??;
             if self.was_overtaken(place)? {
@@ -95,7 +100,7 @@ impl Consumer {
     /// The next chunk if it is in memory.
     fn attempt(&mut self, bytes_max: usize) -> Result<Attempt, ConsumeError> {
         self.was_overtaken(self.place)?;
-        let spans = match self.core.cursors.read(self.place.position, bytes_max) {
+        let spans = match self.cursors.read(self.place.position, bytes_max) {
             Availability::InMemory(spans) => spans,
             Availability::OnDisk(limit) => return Ok(Attempt::Disk(limit)),
             Availability::NotYet => return Ok(Attempt::Wait),
@@ -115,7 +120,7 @@ impl Consumer {
     /// Whether `drop-oldest` has moved the cursor past a place: what was read there may be the
     /// leavings of a recycled segment. Reading then goes on at the cursor.
     fn was_overtaken(&mut self, place: ReadPosition) -> Result<bool, ConsumeError> {
-        let Some(further) = self.core.cursors.overtaken(&self.name, place.position)? else {
+        let Some(further) = self.cursors.overtaken(&self.name, place.position)? else {
             return Ok(false);
         };
         self.place = further;
@@ -143,7 +148,7 @@ impl Consumer {
         let Some(step) = self.pass(up_to, done) else {
             return;
         };
-        self.core.cursors.settle(&self.name, &step);
+        self.cursors.settle(&self.name, &step);
         self.settled.push(step);
     }
 
@@ -158,7 +163,7 @@ impl Consumer {
     /// From now on nothing but this consumer moves the cursor: at `max-size` a journal that drops
     /// the oldest refuses records instead, and asks for the cursor to be moved.
     pub fn pin(&mut self) -> Arc<Pin> {
-        self.core.cursors.pin(&self.name)
+        self.cursors.pin(&self.name)
     }
 
     /// Where the next record is: everything before it was handed out, or is lost by damage.
@@ -205,7 +210,7 @@ impl Consumer {
     fn pass_losses(&mut self) {
         if matches!(self.outstanding.front(), Some(Item::Lost(_))) {
             let cursor = self.position();
-            if self.settled.is_empty() && !self.core.cursors.is_pinned(&self.name) {
+            if self.settled.is_empty() && !self.cursors.is_pinned(&self.name) {
                 self.commit(cursor, Outcome::default());
             } else {
                 self.settle(cursor, Outcome::default());
@@ -214,7 +219,7 @@ impl Consumer {
     }
 
     fn advance(&self, step: &Step) {
-        self.core.cursors.advance(&self.name, step);
+        self.cursors.advance(&self.name, step);
     }
 
     /// As [`commit`](Consumer::commit), and waits until the cursor is persisted.
@@ -224,33 +229,33 @@ impl Consumer {
         done: Outcome,
     ) -> Result<(), ConsumeError> {
         self.commit(up_to, done);
-        let change = self.core.cursors.hurry(&self.name);
-        self.core.housekeeping.wake();
-        self.core.cursors.wait_persisted(&self.name, change, &self.core.gate).await
+        let change = self.cursors.hurry(&self.name);
+        self.log.housekeeping().wake();
+        self.cursors.wait_persisted(&self.name, change, self.log.gate()).await
     }
 
     /// Hands out again what is not committed.
     pub fn rewind_to_cursor(&mut self) {
         self.outstanding.clear();
         self.settled.clear();
-        if let Some(place) = self.core.cursors.rewind(&self.name) {
+        if let Some(place) = self.cursors.rewind(&self.name) {
             self.place = place;
         }
     }
 
     /// The cursor: everything before it is done.
     pub fn position(&self) -> Position {
-        self.core.cursors.position(&self.name).unwrap_or(self.place.position)
+        self.cursors.position(&self.name).unwrap_or(self.place.position)
     }
 
     /// What was released and not committed.
     pub fn backlog(&self) -> Backlog {
-        self.core.cursors.backlog(&self.name).unwrap_or_default()
+        self.cursors.backlog(&self.name).unwrap_or_default()
     }
 
     /// The whole account of the cursor.
     pub fn status(&self) -> CursorStatus {
-        let status = self.core.cursors.status(&self.name);
+        let status = self.cursors.status(&self.name);
         status
             .unwrap_or_else(|| CursorStatus { name: self.name.clone(), ..CursorStatus::default() })
     }
@@ -258,7 +263,7 @@ impl Consumer {
 
 impl Drop for Consumer {
     fn drop(&mut self) {
-        self.core.cursors.leave(&self.name);
+        self.cursors.leave(&self.name);
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use disk::FileError;
 
-use crate::core::Core;
+use crate::cursors::Cursors;
 use crate::cursors::chunk::{Limit, Loss, ReadPosition, Span, counts_of};
 use crate::format::group::{self, Header};
 use crate::format::record::{self, Salvage};
 use crate::format::segment::Segment;
 use crate::format::window::Window;
+use crate::log::Log;
 use crate::position::{Counts, Position};
 
 /// The least and the most that is read from a file at once, large records apart.
@@ -27,15 +28,17 @@ pub(crate) enum Item {
 /// Reads about `bytes_max` bytes of records from `place` on, which is before `limit`. Gives at
 /// least one item, and where to go on.
 pub(crate) fn read(
-    core: &Core,
+    log: &Log,
+    cursors: &Cursors,
     place: ReadPosition,
     limit: Limit,
     bytes_max: usize,
 ) -> Result<(Vec<Item>, ReadPosition), FileError> {
-    let mut reader = Reader { core, place, limit, left: bytes_max.max(1), items: Vec::new() };
+    let mut reader =
+        Reader { log, cursors, place, limit, left: bytes_max.max(1), items: Vec::new() };
     // A step that only passes over the end of a segment gives no item.
     while reader.items.is_empty() && reader.place.position < limit.end {
-        match core.segments.find(reader.place.position) {
+        match log.find(reader.place.position) {
             Some(segment) => reader.step(&segment)?,
             None => reader.jump(None)?,
         }
@@ -44,7 +47,8 @@ pub(crate) fn read(
 }
 
 struct Reader<'a> {
-    core: &'a Core,
+    log: &'a Log,
+    cursors: &'a Cursors,
     place: ReadPosition,
     limit: Limit,
     left: usize,
@@ -163,14 +167,14 @@ impl Reader<'_> {
         let within = usize::try_from(group.since(from)).ok();
         let within = within.filter(|_| group >= from);
         if let Some(head) = within.and_then(|at| bytes.get(at..at + group::HEADER_LEN)) {
-            return Ok(Header::decode(self.core.salt, head, group));
+            return Ok(Header::decode(self.log.salt(), head, group));
         }
         if !segment.contains(group) {
             return Ok(None);
         }
         let head =
             segment.read(group, group::HEADER_LEN).map_err(FileError::of("read", &segment.path))?;
-        let header = Header::decode(self.core.salt, &head, group);
+        let header = Header::decode(self.log.salt(), &head, group);
         Ok(header.filter(|header| self.place.position < header.end()))
     }
 
@@ -189,7 +193,7 @@ impl Reader<'_> {
             if at > 0 && self.left == 0 {
                 break Stop::Enough;
             }
-            let Some(found) = record::intact(self.core.salt, rest, at) else {
+            let Some(found) = record::intact(self.log.salt(), rest, at) else {
                 break self.why(rest, at, group_left);
             };
             at += found.head.record_len();
@@ -221,7 +225,7 @@ impl Reader<'_> {
         if tail.len() < record::HEADER_LEN {
             return if cut { Stop::Cut(READ_MIN) } else { Stop::Damaged };
         }
-        match record::head(self.core.salt, tail) {
+        match record::head(self.log.salt(), tail) {
             Some(head) if head.record_len() > group_left - at => Stop::Damaged,
             // The buffer may begin with the group's header.
             Some(head) if cut && head.record_len() > tail.len() => {
@@ -239,7 +243,7 @@ impl Reader<'_> {
             segment.read(start.position, len).map_err(FileError::of("read", &segment.path))?;
         let mut resume = None;
         let mut intact = Counts::default();
-        for found in Salvage::new(self.core.salt, &rest) {
+        for found in Salvage::new(self.log.salt(), &rest) {
             resume.get_or_insert(found.at);
             intact = intact + counts_of(&found);
         }
@@ -259,7 +263,7 @@ impl Reader<'_> {
     /// Goes on at the next intact group: behind the end of the segment, or behind damage.
     fn jump(&mut self, segment: Option<&Segment>) -> Result<(), FileError> {
         let from = self.place.position;
-        let next = self.core.segments.first_after(segment.map_or(from, |s| s.base));
+        let next = self.log.first_after(segment.map_or(from, |s| s.base));
         let next = next.filter(|first| first.position < self.limit.end);
         if let Some(first) = next.filter(|first| first.previous_end == from) {
             self.place = ReadPosition {
@@ -270,7 +274,7 @@ impl Reader<'_> {
             return Ok(());
         }
         if let Some(segment) = segment {
-            let mut window = Window::new(segment, self.core.salt);
+            let mut window = Window::new(segment, self.log.salt());
             let found =
                 window.search(from.after(1)).map_err(FileError::of("read", &segment.path))?;
             if let Some(header) = found.filter(|header| header.end() <= self.limit.end) {
@@ -300,6 +304,6 @@ impl Reader<'_> {
         };
         self.place = ReadPosition { position: to, group, counts: loss.after };
         self.items.push(Item::Lost(loss));
-        self.core.cursors.note_damage(&loss, &place);
+        self.cursors.note_damage(&loss, &place);
     }
 }

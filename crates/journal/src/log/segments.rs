@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::gate::Room;
 use crate::format::segment::{First, Segment};
-use crate::log::gate::Room;
 use crate::position::Position;
 use crate::threads::lock;
 
 /// The segment after the one that is written.
 #[derive(Debug)]
-pub(crate) enum Next {
+pub(super) enum Next {
     /// Being made by the housekeeping thread, or soon.
     Wanted,
     /// Ready to be written.
@@ -22,7 +22,7 @@ pub(crate) enum Next {
 
 /// Every segment file of the journal.
 #[derive(Debug)]
-pub(crate) struct Segments {
+pub(super) struct Segments {
     files: Mutex<Files>,
     changed: Condvar,
 }
@@ -31,17 +31,47 @@ pub(crate) struct Segments {
 #[derive(Debug)]
 pub(crate) struct Files {
     /// By base; the last is the one that is written, once there was a group to write.
-    pub segments: BTreeMap<Position, Arc<Segment>>,
-    pub next: Next,
+    pub(super) segments: BTreeMap<Position, Arc<Segment>>,
+    pub(super) next: Next,
     /// Files of a whole segment that hold nothing any more.
-    pub spares: Vec<PathBuf>,
+    pub(super) spares: Vec<PathBuf>,
     /// No segment may begin before: positions up to here may have been handed out.
-    pub floor: Position,
+    pub(super) floor: Position,
     /// The last number a spare's name had.
-    pub spare_number: u64,
+    pub(super) spare_number: u64,
+    /// Bytes of records the active segment has room for.
+    pub(super) left: u64,
 }
 
 impl Files {
+    /// No files yet, where no segment may begin before `floor`.
+    pub fn new(floor: Position) -> Files {
+        Files {
+            segments: BTreeMap::new(),
+            next: Next::Wanted,
+            spares: Vec::new(),
+            floor,
+            spare_number: 0,
+            left: 0,
+        }
+    }
+
+    /// Adds a segment, behind all others or where it was found.
+    pub fn insert(&mut self, segment: Segment) -> Arc<Segment> {
+        let segment = Arc::new(segment);
+        self.segments.insert(segment.base, segment.clone());
+        segment
+    }
+
+    /// Adds a file of a whole segment that holds nothing any more.
+    pub fn add_spare(&mut self, path: PathBuf) {
+        self.spares.push(path);
+    }
+
+    pub fn spares(&self) -> &[PathBuf] {
+        &self.spares
+    }
+
     /// Bytes of all files together; `spare_len` is the length of one spare.
     pub fn bytes(&self, spare_len: u64) -> u64 {
         let segments: u64 = self.segments.values().map(|s| s.file_len).sum();

@@ -9,7 +9,7 @@ use crate::error::OpenError;
 use crate::format::cursor::{self, LoadedCursor};
 use crate::format::scan;
 use crate::format::segment::{self, HEADER_LEN, Header, HeaderError, Segment};
-use crate::housekeeping::prepare::SPARE_SUFFIX;
+use crate::log::spare;
 use crate::position::{Counts, Position};
 use crate::recovery::Evidence;
 use crate::status::Damage;
@@ -45,7 +45,7 @@ pub(crate) fn read(dir: &Path, writable: bool) -> Result<Directory, OpenError> {
         let suffix = path.extension().and_then(|suffix| suffix.to_str());
         if let Some(base) = segment::base_of(&path) {
             directory.segments.push(segment_file(&path, base, writable)?);
-        } else if suffix == Some(SPARE_SUFFIX) {
+        } else if suffix == Some(spare::SUFFIX) {
             directory.spares.push(path);
         } else if suffix == Some("new") {
             directory.leavings.push(path);

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use disk::{Disk, FileError};
 use watch::metrics::Registry;
 
-use crate::core::Core;
+use crate::acks::Acks;
+use crate::buffers::BufferPool;
+use crate::cursors::Cursors;
 use crate::cursors::ledger::Ledger;
 use crate::error::OpenError;
 use crate::format::cursor::{Account, CursorFile, LoadedCursor};
@@ -15,7 +17,10 @@ use crate::format::group::{self, Header};
 use crate::format::segment::Segment;
 use crate::housekeeping::prepare;
 use crate::instruments::Instruments;
-use crate::log::segments::{Files, Next, Segments};
+use crate::log::Log;
+use crate::log::gate::Room;
+use crate::log::segments::Files;
+use crate::owners::Owners;
 use crate::position::Position;
 use crate::recovery::directory::{self, Directory};
 use crate::recovery::identity;
@@ -24,7 +29,7 @@ use crate::settings::Settings;
 
 /// An opened journal, before its threads run.
 pub(crate) struct OpenedJournal {
-    pub core: Arc<Core>,
+    pub owners: Owners,
     pub recovery: Recovery,
     /// Holds the directory for this process.
     pub held: File,
@@ -48,22 +53,25 @@ pub(crate) fn open(
         directory.segments.iter().map(|found| found.segment.clone()).collect();
     let findings = recovery::recover(&segments, salt, directory.evidence())?;
     let recovery = report(&directory, &findings, salt)?;
-    let mut files = settle(&disk, &directory, &findings, &settings)?;
-    files.floor = files.floor.max(floor);
-    let segments = Segments::new(files);
+    let files = settle(&disk, &directory, &findings, &settings, floor)?;
     let tail_bytes_max = settings.memory_tail.len();
     let mut ledger = Ledger::new(findings.end, findings.counts, tail_bytes_max, &recovery.damage);
-    let cursor_files = cursors(&disk, &dir, directory, &segments, &mut ledger, salt)?;
+    let timeout = settings.ack_timeout.get();
     let metrics = Instruments::new(registry);
-    let core = Core::new(settings, salt, disk, metrics, ledger, segments, cursor_files);
-    let core = Arc::new(core);
-    match prepare::attempt(&core) {
+    let (timeouts, damaged) = (metrics.ack_timeouts.clone(), metrics.damaged.clone());
+    let log = Log::new(settings, salt, disk.clone(), metrics, files);
+    let cursor_files = cursors(&disk, directory, &log, &mut ledger)?;
+    let buffers = Arc::new(BufferPool::default());
+    let acks = Acks::new(log.gate().clone(), salt, timeout, timeouts, buffers.clone());
+    let cursors = Cursors::new(ledger, cursor_files, disk, &dir, buffers, damaged);
+    let owners = Owners { log: Arc::new(log), acks: Arc::new(acks), cursors: Arc::new(cursors) };
+    match prepare::attempt(&owners) {
         Ok(()) => {}
         // A full disk is no reason not to deliver what there is.
-        Err(error) if error.is_full() => prepare::refuse(&core, &error),
+        Err(error) if error.is_full() => owners.log.refuse(Room::DiskFull, &error.to_string()),
         Err(error) => return Err(error.into()),
     }
-    Ok(OpenedJournal { core, recovery, held })
+    Ok(OpenedJournal { owners, recovery, held })
 }
 
 /// The journal's salt: from its own file, or else from any segment, or a new one.
@@ -105,20 +113,16 @@ pub(crate) fn report(
 }
 
 /// Makes the files what was found: the torn tail is cut off, what is kept is synced, and what
-/// holds nothing is free. The next segment begins past everything that may have been handed out.
+/// holds nothing is free. The next segment begins past everything that may have been handed out,
+/// and not before `floor`.
 fn settle(
     disk: &Disk,
     directory: &Directory,
     findings: &Findings,
     settings: &Settings,
+    floor: Position,
 ) -> Result<Files, FileError> {
-    let mut files = Files {
-        segments: Default::default(),
-        next: Next::Wanted,
-        spares: Vec::new(),
-        floor: directory.floor().max(findings.end),
-        spare_number: 0,
-    };
+    let mut files = Files::new(directory.floor().max(findings.end).max(floor));
     for leaving in &directory.leavings {
         disk.remove(leaving).map_err(FileError::of("remove", leaving))?;
     }
@@ -132,8 +136,7 @@ fn settle(
             adopt(disk, &segment.path, whole_len, settings, &mut files)?;
             continue;
         }
-        let kept = Arc::new(trim(disk, segment, findings.end)?);
-        files.segments.insert(kept.base, kept);
+        files.insert(trim(disk, segment, findings.end)?);
     }
     disk.sync_dir(&settings.dir).map_err(FileError::of("sync", &settings.dir))?;
     Ok(files)
@@ -148,17 +151,15 @@ fn adopt(
     files: &mut Files,
 ) -> Result<(), FileError> {
     let meta = std::fs::metadata(path).map_err(FileError::of("open", path))?;
-    if meta.len() != whole_len || files.spares.len() >= 2 {
+    if meta.len() != whole_len || files.spares().len() >= 2 {
         return disk.remove(path).map_err(FileError::of("remove", path));
     }
-    files.spare_number += 1;
-    let mut spare = settings.dir.join(format!("{}.spare", files.spare_number));
+    let mut spare = files.spare_path(&settings.dir);
     while spare != path && spare.exists() {
-        files.spare_number += 1;
-        spare = settings.dir.join(format!("{}.spare", files.spare_number));
+        spare = files.spare_path(&settings.dir);
     }
     disk.rename(path, &spare).map_err(FileError::of("rename", path))?;
-    files.spares.push(spare);
+    files.add_spare(spare);
     Ok(())
 }
 
@@ -184,11 +185,9 @@ fn trim(disk: &Disk, segment: &Segment, end: Position) -> Result<Segment, FileEr
 /// Puts the cursors into the ledger. One that cannot be read begins again at the oldest record.
 fn cursors(
     disk: &Disk,
-    dir: &Path,
     directory: Directory,
-    segments: &Segments,
+    log: &Log,
     ledger: &mut Ledger,
-    salt: u32,
 ) -> Result<Vec<CursorFile>, OpenError> {
     let mut files = Vec::new();
     for (path, loaded) in directory.cursors {
@@ -196,22 +195,22 @@ fn cursors(
         let (file, account) = match loaded {
             LoadedCursor::Whole(file, account) => (*file, account),
             LoadedCursor::Damaged(_) => {
-                let account = ledger.account_at_oldest(segments.oldest());
+                let account = ledger.account_at_oldest(log.oldest());
                 disk.remove(&path).map_err(FileError::of("remove", &path))?;
-                let file = CursorFile::create(disk, dir, &name, &account)?;
+                let file = CursorFile::create(disk, log.dir(), &name, &account)?;
                 (file, account)
             }
         };
-        ledger.restore(&name, account, |account| waiting_since(account, segments, salt));
+        ledger.restore(&name, account, |account| waiting_since(account, log));
         files.push(file);
     }
     Ok(files)
 }
 
 /// When the record at a cursor was written; when that cannot be read, the one before it.
-fn waiting_since(account: &Account, segments: &Segments, salt: u32) -> u64 {
-    let segment = segments.find(account.group);
+fn waiting_since(account: &Account, log: &Log) -> u64 {
+    let segment = log.find(account.group);
     let head = segment.and_then(|s| s.read(account.group, group::HEADER_LEN).ok());
-    let header = head.and_then(|head| Header::decode(salt, &head, account.group));
+    let header = head.and_then(|head| Header::decode(log.salt(), &head, account.group));
     header.map_or(account.written_at, |header| header.written_at)
 }
