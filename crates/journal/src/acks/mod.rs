@@ -6,6 +6,12 @@
 //! Locks, in the order in which they are taken: the list of queues; the open buffers, in the order
 //! of the list; the pool of buffers. The waiters of a queue are locked with nothing else.
 
+// Layers, from the top down; `self` is what this file defines.
+//   pump
+//   self
+//   queue
+//   waiters
+
 mod pump;
 pub(crate) mod queue;
 #[cfg(test)]

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use self::reader::Item;
+use crate::cursors::Cursors;
 use crate::cursors::chunk::{Chunk, Limit, ReadPosition, Span};
+use crate::cursors::ledger::{Availability, ClaimedCursor};
 use crate::cursors::settled::{Pin, Settled, Step};
-use crate::cursors::{Availability, ClaimedCursor, Cursors};
 use crate::error::ConsumeError;
 use crate::log::Log;
 use crate::outcome::Outcome;

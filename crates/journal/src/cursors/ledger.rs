@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::chunk::{Limit, Loss, ReadPosition};
+use super::chunk::{Limit, Loss, ReadPosition, Span};
 use super::settled::{Pin, Step};
 use super::tail::{Tail, TailGroup};
-use super::{Availability, ClaimedCursor};
 use crate::format::cursor::Account;
 use crate::format::segment::First;
 use crate::position::{Counts, Position};
@@ -71,6 +70,26 @@ pub(crate) struct Cursor {
     pub ahead: Option<Account>,
     /// Only its consumer moves it.
     pub pin: Option<Arc<Pin>>,
+}
+
+/// A cursor that a consumer takes up.
+#[derive(Debug)]
+pub(crate) struct ClaimedCursor {
+    pub released: Arc<Notify>,
+    pub place: ReadPosition,
+}
+
+/// What can be read at a place.
+#[derive(Debug)]
+pub(crate) enum Availability {
+    /// These records, at least one.
+    InMemory(Vec<Span>),
+    /// What is on the disk, up to a limit.
+    OnDisk(Limit),
+    /// Nothing is released there yet.
+    NotYet,
+    /// Nothing will be released there any more.
+    Never,
 }
 
 impl Account {

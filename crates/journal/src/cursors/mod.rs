@@ -6,9 +6,16 @@
 //! Locks, in the order in which they are taken: the membership; the cursor files. The ledger is
 //! locked for no longer than a method here takes, with nothing of this module behind it.
 
+// Layers, from the top down; `self` is what this file defines.
+//   persist
+//   self
+//   ledger
+//   settled, tail
+//   chunk
+
 pub(crate) mod chunk;
 pub(crate) mod ledger;
-mod persist;
+pub(crate) mod persist;
 pub(crate) mod settled;
 pub(crate) mod tail;
 #[cfg(test)]
@@ -21,9 +28,8 @@ use disk::{Disk, FileError};
 use tokio::sync::Notify;
 use watch::metrics::Counter;
 
-use self::chunk::{Limit, Loss, ReadPosition, Span};
-use self::ledger::{Cursor, Ends, Ledger, LedgerSummary};
-pub(crate) use self::persist::DeferredAccounts;
+use self::chunk::{Loss, ReadPosition};
+use self::ledger::{Availability, ClaimedCursor, Cursor, Ends, Ledger, LedgerSummary};
 use self::settled::{Pin, Step};
 use self::tail::TailGroup;
 use crate::buffers::BufferPool;
@@ -70,32 +76,12 @@ pub(crate) struct ReleaseEffects {
     pub evicted: Vec<TailGroup>,
 }
 
-/// A cursor that a consumer takes up.
-#[derive(Debug)]
-pub(crate) struct ClaimedCursor {
-    pub released: Arc<Notify>,
-    pub place: ReadPosition,
-}
-
 /// What there is under a name that a consumer asks for.
 #[derive(Debug)]
 pub(crate) enum Claim {
     Known(ClaimedCursor),
     /// No cursor yet; one would have this account.
     New(Account),
-}
-
-/// What can be read at a place.
-#[derive(Debug)]
-pub(crate) enum Availability {
-    /// These records, at least one.
-    InMemory(Vec<Span>),
-    /// What is on the disk, up to a limit.
-    OnDisk(Limit),
-    /// Nothing is released there yet.
-    NotYet,
-    /// Nothing will be released there any more.
-    Never,
 }
 
 impl Cursors {

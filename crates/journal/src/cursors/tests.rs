@@ -7,10 +7,11 @@ use tempfile::TempDir;
 use watch::metrics::Registry;
 
 use super::chunk::{Loss, ReadPosition};
-use super::ledger::Ledger;
+use super::ledger::{Availability, Ledger};
+use super::persist::DeferredAccounts;
 use super::settled::Step;
 use super::tail::{Piece, TailGroup};
-use super::{Availability, Claim, Cursors, DeferredAccounts, RECYCLED_BYTES_MIN, Start};
+use super::{Claim, Cursors, RECYCLED_BYTES_MIN, Start};
 use crate::buffers::BufferPool;
 use crate::error::{ConsumeError, CursorError};
 use crate::format::cursor::{Account, CURSORS_MAX};

@@ -1,6 +1,13 @@
 //! What is on the disk, byte for byte: records in groups in segments, and cursors. Everything that
 //! reads it here takes damage for what it is and never panics.
 
+// Layers, from the top down.
+//   cursor, scan
+//   window
+//   segment
+//   group
+//   record
+
 pub(crate) mod cursor;
 pub(crate) mod group;
 pub(crate) mod record;

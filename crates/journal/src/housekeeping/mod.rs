@@ -7,7 +7,8 @@ pub(crate) mod prepare;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::cursors::{Cursors, DeferredAccounts};
+use crate::cursors::Cursors;
+use crate::cursors::persist::DeferredAccounts;
 use crate::log::Log;
 use crate::owners::Owners;
 

@@ -2,6 +2,12 @@
 //!
 //! Locks: the segments; the segments to be synced and the rates, each alone.
 
+// Layers, from the top down; `self` is what this file defines.
+//   spare
+//   self
+//   rates, segments, unsynced
+//   gate
+
 pub(crate) mod gate;
 mod rates;
 pub(crate) mod segments;

@@ -4,6 +4,11 @@
 //! is reported, and what is intact after it is kept. What is after that end and is not whole is
 //! the torn tail of the last writes: nobody was promised it, so it is cut off with all behind it.
 
+// Layers, from the top down; `self` is what this file defines.
+//   open
+//   directory, identity
+//   self
+
 pub(crate) mod directory;
 pub(crate) mod identity;
 pub(crate) mod open;
