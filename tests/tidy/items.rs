@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use crate::reading::File;
 use crate::source::Source;
 
-/// What defines an item that stands in the root's own file.
-pub const ROOT: &str = "the root";
+/// What defines an item that stands in the own file of the module whose modules are looked at.
+pub const OWN: &str = "self";
 
 /// Longer paths lead nowhere.
 const NAMES_MAX: usize = 12;
 
-/// For each top module another one that its code leads to, and where it does.
+/// For each module of a room another one that its code leads to, and where it does.
 pub type Edges = BTreeMap<(String, String), BTreeSet<String>>;
 
 /// One module, whether in a file of its own or not.
@@ -58,7 +58,10 @@ pub struct Tree(pub Vec<Module>);
 /// What has been seen on the way of a path.
 #[derive(Default, Clone)]
 struct PathTrace {
-    tops: BTreeSet<String>,
+    /// Modules that it leads into or through.
+    passed: BTreeSet<usize>,
+    /// Modules whose own items it leads to.
+    definers: BTreeSet<usize>,
     seen: BTreeSet<(usize, Vec<String>)>,
 }
 
@@ -87,29 +90,47 @@ impl Tree {
         number
     }
 
-    /// The modules that the root names.
-    pub fn tops(&self) -> BTreeSet<String> {
-        self.0[0].modules.keys().cloned().collect()
+    /// The names of the modules that stand in a room: in the root, or in another module.
+    pub fn modules_of(&self, room: usize) -> BTreeSet<String> {
+        self.0[room].modules.keys().cloned().collect()
     }
 
-    /// What each top module takes from the others, by `use` or by a path.
-    pub fn edges(&self) -> Edges {
+    /// The module with these names from the root to it.
+    pub fn find(&self, names: &[String]) -> Option<usize> {
+        self.0.iter().position(|module| module.names == names)
+    }
+
+    /// What each module of a room takes from the others, by `use` or by a path.
+    pub fn edges(&self, room: usize) -> Edges {
         let mut edges = Edges::new();
         for (number, module) in self.0.iter().enumerate() {
-            let Some(from) = module.names.first() else { continue };
+            let Some(from) = self.within(room, number) else { continue };
             for PathUse { path, place } in &module.written {
                 let mut way = PathTrace::default();
                 match path.split_last() {
                     Some((last, of)) if last == "*" => self.follow_all(number, of, &mut way),
                     _ => drop(self.follow(number, path, &mut way)),
                 }
-                way.tops.remove(from);
-                for to in way.tops {
-                    edges.entry((from.clone(), to)).or_default().insert(place.clone());
+                let passed = way.passed.into_iter().filter(|passed| *passed != room);
+                let mut takes: BTreeSet<_> =
+                    passed.filter_map(|passed| self.within(room, passed)).collect();
+                if way.definers.contains(&room) {
+                    takes.insert(OWN);
+                }
+                takes.remove(from);
+                for to in takes {
+                    let edge = (from.to_owned(), to.to_owned());
+                    edges.entry(edge).or_default().insert(place.clone());
                 }
             }
         }
         edges
+    }
+
+    /// In which module of a room another one stands; [`OWN`] for the room itself.
+    fn within(&self, room: usize, module: usize) -> Option<&str> {
+        let names = self.0[module].names.strip_prefix(self.0[room].names.as_slice())?;
+        Some(names.first().map_or(OWN, String::as_str))
     }
 
     /// Follows a path that stands in `module` to where what it names is defined, by way of all
@@ -135,15 +156,13 @@ impl Tree {
 
     fn walk(&self, module: usize, path: &[String], way: &mut PathTrace) -> Option<usize> {
         let here = &self.0[module];
-        way.tops.extend(here.names.first().cloned());
+        way.passed.insert(module);
         let Some((first, rest)) = path.split_first() else { return Some(module) };
         if let Some(below) = here.modules.get(first) {
             return self.walk(*below, rest, way);
         }
         if here.items.contains(first) {
-            if module == 0 {
-                way.tops.insert(ROOT.to_owned());
-            }
+            way.definers.insert(module);
             return None;
         }
         if let Some(taken) = here.taken.get(first) {
@@ -169,8 +188,8 @@ impl Tree {
     /// Everything of a module is taken: what it shows of others is, too.
     fn follow_all(&self, module: usize, path: &[String], way: &mut PathTrace) {
         let Some(of) = self.follow(module, path, way) else { return };
-        if of == 0 && !self.0[of].items.is_empty() {
-            way.tops.insert(ROOT.to_owned());
+        if !self.0[of].items.is_empty() {
+            way.definers.insert(of);
         }
         let taken = self.0[of].taken.values().flatten().chain(&self.0[of].globs);
         for shown in taken.filter(|taken| taken.is_public) {

@@ -1,46 +1,82 @@
-//! Which modules of a crate stand on which. Each crate's root file lists its top modules from the
-//! top down, in a comment that begins with [`HEADING`]: a module takes only from those behind it.
+//! Which modules stand on which. Each crate's root file lists its top modules from the top down, in
+//! a comment that begins with [`HEADING`]: a module takes only from those behind it. The file of
+//! any other module may list what stands in it in the same way.
+//!
+//! Items of the listing file itself stand above its modules, unless the list names [`OWN`].
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::items::{ROOT, Tree};
+use crate::items::{OWN, Tree};
 use crate::source::Source;
 
 const HEADING: &str = "// Layers, from the top down";
 
-/// Crates in which modules stand in circles, and how many of their edges go up. A number may only
-/// fall.
-const GOING_UP: [(&str, usize); 1] = [("store", 1)];
+/// Rooms in which modules stand in circles, and how many of their edges go up. A crate is one, as
+/// `store`, and so is any module that lists its own, as `store/query`. A number may only fall.
+const GOING_UP: [(&str, usize); 7] = [
+    ("influx/front", 11),
+    ("meter/engine", 9),
+    ("meter/http", 2),
+    ("store", 1),
+    ("store/query", 2),
+    ("store/query/select", 5),
+    ("wire/influxql", 3),
+];
 
 /// What is wrong with the layers of any crate.
 pub fn faults() -> Vec<String> {
     let sources = Source::all();
-    let roots = sources.iter().filter(|source| {
-        let names: Vec<_> = source.path.iter().map(|name| name.to_string_lossy()).collect();
-        matches!(&names[..], [dir, _, src, file]
-            if dir == "crates" && src == "src" && (file == "lib.rs" || file == "main.rs"))
-    });
-    roots.flat_map(|root| faults_of(root, &sources)).collect()
+    let mut faults = Vec::new();
+    let mut rooms = BTreeSet::new();
+    for root in sources.iter().filter(|source| is_root(&source.path)) {
+        let tree = Tree::read(&root.path, &sources);
+        faults.extend(faults_of(&tree, 0, root));
+        rooms.insert(name_of(&root.path));
+        let src = root.path.parent().unwrap_or(Path::new(""));
+        let inner = sources.iter().filter(|source| {
+            source.path.starts_with(src) && source.path != root.path && lists(&source.code)
+        });
+        for source in inner {
+            rooms.insert(name_of(&source.path));
+            match tree.find(&names_of(&source.path)) {
+                Some(room) => faults.extend(faults_of(&tree, room, source)),
+                None => faults.push(format!("{}: it is no module", source.path.display())),
+            }
+        }
+    }
+    let gone = GOING_UP.iter().filter(|(room, _)| !rooms.contains(*room));
+    faults.extend(gone.map(|(room, _)| format!("{room} lists no layers any more")));
+    faults
 }
 
-fn faults_of(root: &Source, sources: &[Source]) -> Vec<String> {
-    let (tree, path) = (Tree::read(&root.path, sources), root.path.display());
-    let (tops, listed) = (tree.tops(), listed(&root.code));
+fn is_root(path: &Path) -> bool {
+    let names: Vec<_> = path.iter().map(|name| name.to_string_lossy()).collect();
+    matches!(&names[..], [dir, _, src, file]
+        if dir == "crates" && src == "src" && (file == "lib.rs" || file == "main.rs"))
+}
+
+/// What the modules of one room do wrong, which `source` lists.
+fn faults_of(tree: &Tree, room: usize, source: &Source) -> Vec<String> {
+    let (modules, listed) = (tree.modules_of(room), listed(&source.code));
+    let path = source.path.display();
     // One module has nothing to stand on.
-    if tops.len() < 2 {
+    if modules.len() < 2 {
         return Vec::new();
     }
-    let named: BTreeSet<String> = listed.iter().cloned().collect();
-    if named != tops || listed.len() != tops.len() {
-        let differing: Vec<_> = named.symmetric_difference(&tops).cloned().collect();
+    let named: BTreeSet<String> = listed.iter().filter(|name| *name != OWN).cloned().collect();
+    let times = |name: &String| listed.iter().filter(|of| *of == name).count();
+    if named != modules || listed.iter().any(|name| times(name) > 1) {
+        let differing: Vec<_> = named.symmetric_difference(&modules).cloned().collect();
         return vec![format!("{path}: its layers are not its modules: {}", differing.join(", "))];
     }
     let place = |name: &str| listed.iter().position(|of| of == name);
-    let mut up = tree.edges();
-    // The root stands on all of them.
-    up.retain(|(from, to), _| to == ROOT || place(from) > place(to));
-    let allowed = GOING_UP.iter().find(|(name, _)| *name == crate_of(&root.path));
+    let mut up = tree.edges(room);
+    // What is not listed, the file itself, stands on all of them.
+    up.retain(|(from, to), _| {
+        place(from).is_some() && place(to).is_none_or(|to| place(from) > Some(to))
+    });
+    let allowed = GOING_UP.iter().find(|(name, _)| *name == name_of(&source.path));
     let allowed = allowed.map_or(0, |(_, allowed)| *allowed);
     match up.len() {
         found if found == allowed => Vec::new(),
@@ -58,9 +94,24 @@ fn faults_of(root: &Source, sources: &[Source]) -> Vec<String> {
     }
 }
 
-fn crate_of(root: &Path) -> String {
-    let name = root.iter().nth(1).unwrap_or_default();
-    name.to_string_lossy().into_owned()
+/// The names of the modules from a crate's root to that of a file.
+fn names_of(path: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        path.with_extension("").iter().skip(3).map(|name| name.to_string_lossy().into()).collect();
+    if names.last().is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str())) {
+        names.pop();
+    }
+    names
+}
+
+/// As `GOING_UP` names a room: `store/query` for `crates/store/src/query/mod.rs`.
+fn name_of(path: &Path) -> String {
+    let name = path.iter().nth(1).unwrap_or_default().to_string_lossy().into_owned();
+    std::iter::once(name).chain(names_of(path)).collect::<Vec<_>>().join("/")
+}
+
+fn lists(code: &str) -> bool {
+    code.lines().any(|line| line.starts_with(HEADING))
 }
 
 /// The modules that a root's file lists; what stands behind a colon says what one is.
@@ -76,9 +127,28 @@ fn listed(code: &str) -> Vec<String> {
 /// One file with modules in it.
 #[cfg(test)]
 fn faults_in(modules: &str) -> Vec<String> {
-    let path = Path::new("crates/example/src/lib.rs").to_owned();
-    let code = format!("{HEADING}:\n//   high: what it is\n//   middle, low\n\n{modules}");
-    faults_of(&Source { path: path.clone(), code: code.clone() }, &[Source { path, code }])
+    let source =
+        listing("crates/example/src/lib.rs", "high: what it is\n//   middle, low", modules);
+    faults_of(&read(&source.path, &source.code), 0, &source)
+}
+
+/// The same modules within another one, whose own file has `items`.
+#[cfg(test)]
+fn faults_in_room(list: &str, items: &str, modules: &str) -> Vec<String> {
+    let code = format!("pub struct Root; mod beside;\nmod room {{ {items} {modules} }}");
+    let tree = read(Path::new("crates/example/src/lib.rs"), &code);
+    let room = tree.find(&["room".to_owned()]).unwrap();
+    faults_of(&tree, room, &listing("crates/example/src/room/mod.rs", list, modules))
+}
+
+#[cfg(test)]
+fn read(path: &Path, code: &str) -> Tree {
+    Tree::read(path, &[Source { path: path.to_owned(), code: code.to_owned() }])
+}
+
+#[cfg(test)]
+fn listing(path: &str, list: &str, modules: &str) -> Source {
+    Source { path: path.into(), code: format!("{HEADING}:\n//   {list}\n\n{modules}") }
 }
 
 #[test]
@@ -130,4 +200,25 @@ fn a_module_that_is_not_listed_is_a_fault() {
         ["crates/example/src/lib.rs: its layers are not its modules: low, other"],
         "tests need no place"
     );
+}
+
+#[test]
+fn modules_within_a_module_have_layers_of_their_own() {
+    let modules = |high: &str, low: &str| format!("mod high {{ {high} }} mod low {{ {low} }}");
+    let item = "pub struct Item;";
+    let faults = |list, high, low| faults_in_room(list, item, &modules(high, low));
+    assert_eq!(faults("high, low", "use super::low::Low;", "pub struct Low;"), [""; 0]);
+    assert_eq!(faults("high, low", "use crate::Root;", "use crate::Root;"), [""; 0], "outside");
+    for low in ["use super::high::High;", "use crate::room::high::High;", "use super::Item;"] {
+        assert!(!faults("high, low", "pub struct High;", low).is_empty(), "{low}");
+    }
+    // The file's own items have the place that the list gives them.
+    assert_eq!(faults("high, self, low", "use super::Item;", ""), [""; 0]);
+    assert!(!faults("high, self, low", "", "use super::Item;").is_empty());
+    let takes = |list| faults_in_room(list, "use self::low::Low;", &modules("", "pub struct Low;"));
+    assert_eq!(takes("high, low"), [""; 0]);
+    assert_eq!(takes("self, high, low"), [""; 0]);
+    assert!(!takes("high, low, self").is_empty());
+    let found = faults("high, self", "", "");
+    assert_eq!(found, ["crates/example/src/room/mod.rs: its layers are not its modules: low"]);
 }

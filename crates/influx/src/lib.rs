@@ -12,7 +12,7 @@
 
 // Where it is decided (files below this folder, or below `crates` where a crate is named first):
 //   a write is taken or refused: front/write.rs checks the request, admission/worker.rs its
-//     points, journal/src/gate.rs says whether there is room; front/refusals.rs has the 503
+//     points, journal/src/log/gate.rs says whether there is room; front/refusals.rs has the 503
 //   names that nobody knows are made: admission/names.rs
 //   a backend's answer is understood: client/answer.rs
 //   a point becomes a dead letter: delivery/halving.rs finds it, delivery/settle.rs gives it up

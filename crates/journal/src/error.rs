@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use disk::FileError;
 
+use crate::format::cursor::{CURSORS_MAX, NAME_MAX};
 use crate::settings::SettingsError;
 
 /// Why the journal could not be opened.
@@ -135,13 +136,13 @@ pub enum CursorError {
         known: String,
     },
     /// The name cannot be a cursor's.
-    #[error("{name:?} cannot name a cursor: write 1 to {max} bytes", max = crate::cursor::NAME_MAX)]
+    #[error("{name:?} cannot name a cursor: write 1 to {max} bytes", max = NAME_MAX)]
     Name {
         /// The name asked for.
         name: String,
     },
     /// There are too many cursors.
-    #[error("the journal has {max} cursors already; forget one", max = crate::cursor::CURSORS_MAX)]
+    #[error("the journal has {max} cursors already; forget one", max = CURSORS_MAX)]
     TooMany,
     /// The journal is poisoned by a failed sync.
     #[error("the journal is poisoned by a failed sync; check the disk and start again")]

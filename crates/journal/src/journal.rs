@@ -10,22 +10,25 @@ use std::thread::JoinHandle;
 use disk::{Disk, FileError};
 use watch::metrics::Registry;
 
+use crate::acks::queue::{AppendQueue, Placed};
 use crate::appender::{self, Appender};
-use crate::consumer::{Consumer, Start};
-use crate::core::Core;
-use crate::cursor::{Account, CURSORS_MAX, CursorFile, NAME_MAX};
+use crate::commit::syncer;
+use crate::commit::writer::Writer;
+use crate::consumer::Consumer;
+use crate::cursors::ledger::ClaimedCursor;
+use crate::cursors::{Claim, Cursors, Start};
 use crate::error::{AckError, AppendAndWaitError, CursorError, OpenError};
-use crate::inlet::{Inlet, Placed};
-use crate::ledger::{Cursor, Ledger};
-use crate::open::{self, OpenedJournal};
+use crate::format::cursor::{Account, NAME_MAX};
+use crate::format::record::Label;
+use crate::housekeeping;
+use crate::inspect::running;
+use crate::owners::Owners;
 use crate::position::Position;
-use crate::record::Label;
 use crate::recovery::Recovery;
+use crate::recovery::open::{self, OpenedJournal};
 use crate::settings::{Ack, Settings};
 use crate::status::{CursorStatus, Status};
-use crate::threads::{lock, now_ns};
-use crate::writer::Writer;
-use crate::{keeper, pump, report, syncer};
+use crate::threads::lock;
 
 /// Enough for the journal's threads, which call nothing deep.
 const STACK_LEN: usize = 256 << 10;
@@ -39,10 +42,10 @@ pub struct Journal {
 
 #[derive(Debug)]
 struct Running {
-    core: Arc<Core>,
-    /// The inlet of everything that is not a worker; in `memory` of all workers too, because an
+    owners: Owners,
+    /// The queue of everything that is not a worker; in `memory` of all workers too, because an
     /// acknowledged write must come before any write begun after its acknowledgement.
-    shared: Arc<Inlet>,
+    shared: Arc<AppendQueue>,
     stop: Arc<AtomicBool>,
     threads: Mutex<Threads>,
 }
@@ -57,8 +60,8 @@ struct Threads {
 
 impl Journal {
     #[cfg(test)]
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.running.core
+    pub(crate) fn owners(&self) -> &Owners {
+        &self.running.owners
     }
 
     /// Opens the journal in `settings.dir`, or makes it. Takes the directory for this process,
@@ -84,36 +87,33 @@ impl Journal {
         registry: &Registry,
         floor: Position,
     ) -> Result<(Journal, Recovery), OpenError> {
-        let OpenedJournal { core, recovery, held } = open::open(settings, registry, disk, floor)?;
-        report::register(registry, Arc::downgrade(&core));
-        let shared = Arc::new(Inlet::default());
-        lock(&core.inlets).push(shared.clone());
+        let OpenedJournal { owners, recovery, held } = open::open(settings, registry, disk, floor)?;
+        running::register(registry, &owners);
+        let shared = owners.acks.add_queue();
         let running = Running {
             shared,
             stop: Arc::default(),
             threads: Mutex::new(Threads { writer: None, others: Vec::new(), held: Some(held) }),
-            core,
+            owners,
         };
-        running.start().map_err(FileError::of("start the threads of", &running.core.dir))?;
+        running.start().map_err(FileError::of("start the threads of", running.owners.log.dir()))?;
         let running = Arc::new(running);
         Ok((Journal { running }, recovery))
     }
 
     /// A way into the journal for one worker.
     pub fn appender(&self) -> Appender {
-        let core = &self.running.core;
-        if core.settings.ack == Ack::Memory {
-            return Appender::new(core.clone(), self.running.shared.clone(), false);
+        let owners = &self.running.owners;
+        if owners.log.settings().ack == Ack::Memory {
+            return self.common_appender();
         }
-        let inlet = Arc::new(Inlet::default());
-        lock(&core.inlets).push(inlet.clone());
-        Appender::new(core.clone(), inlet, true)
+        Appender::new(owners, owners.acks.add_queue(), true)
     }
 
     /// A way into the journal for threads that are no workers, one for all of them: for records
     /// that are large.
     pub fn common_appender(&self) -> Appender {
-        Appender::new(self.running.core.clone(), self.running.shared.clone(), false)
+        Appender::new(&self.running.owners, self.running.shared.clone(), false)
     }
 
     /// Takes one record from any task and waits until it is acknowledged, in `memory` until it is
@@ -125,36 +125,29 @@ impl Journal {
         control: bool,
         payload: &[&[u8]],
     ) -> Result<Position, AppendAndWaitError> {
-        let (core, inlet) = (&self.running.core, &self.running.shared);
+        let (Owners { log, acks, .. }, queue) = (&self.running.owners, &self.running.shared);
         let label = Label { kind, items, control };
         let placed: Placed = Arc::new(AtomicU64::new(0));
-        let number = appender::append(core, inlet, label, payload, Some(&placed))?;
-        pump::wait(core, inlet, number).await?;
+        let number = appender::append(log, acks, queue, label, payload, Some(&placed))?;
+        acks.wait(queue, number).await?;
         Ok(Position(placed.load(Ordering::Acquire)))
     }
 
     /// The end of everything that is acknowledged by now: a consumer that has come so far has seen
     /// it. In `memory` this waits until what is acknowledged is written, too.
     pub async fn acknowledged_end(&self) -> Result<Position, AckError> {
-        let (core, inlet) = (&self.running.core, &self.running.shared);
-        if core.settings.ack == Ack::Memory {
-            let last = inlet.open().last;
-            pump::wait(core, inlet, last).await?;
+        let Owners { log, acks, cursors } = &self.running.owners;
+        if log.settings().ack == Ack::Memory {
+            let queue = &self.running.shared;
+            acks.wait(queue, queue.last()).await?;
         }
-        Ok(lock(&core.ledger).released_end)
+        Ok(cursors.ends().released)
     }
 
     /// Marks the end of everything that has been appended by now, acknowledged or not.
     pub fn mark(&self) -> Mark {
-        let core = self.running.core.clone();
-        let inlets: Vec<Arc<Inlet>> = lock(&core.inlets).clone();
-        // The lock of each inlet is passed through: what was changed before is seen by whoever
-        // appends after it.
-        let waiting = |inlet: Arc<Inlet>| {
-            let last = inlet.open().last;
-            (inlet.acknowledged() < last).then_some((inlet, last))
-        };
-        Mark { waiting: inlets.into_iter().filter_map(waiting).collect(), core }
+        let Owners { acks, cursors, .. } = &self.running.owners;
+        Mark { waiting: acks.unacknowledged(), cursors: cursors.clone() }
     }
 
     /// Opens the cursor of this name where it was left, or makes one at `start`. The cursor is
@@ -163,33 +156,19 @@ impl Journal {
         if name.is_empty() || name.len() > NAME_MAX {
             return Err(CursorError::Name { name: name.to_owned() });
         }
-        let core = &self.running.core;
-        let _chores = lock(&core.chores);
-        let mut ledger = lock(&core.ledger);
-        if let Some(cursor) = ledger.cursors.get_mut(name) {
-            if cursor.in_use {
-                return Err(CursorError::InUse { name: name.to_owned() });
-            }
-            cursor.in_use = true;
-            return Ok(Consumer::new(core.clone(), name, cursor));
-        }
-        if ledger.cursors.len() >= CURSORS_MAX {
-            return Err(CursorError::TooMany);
-        }
-        let account = match start {
-            Start::End => end(&ledger),
-            Start::Oldest => open::oldest(&core.shelf, &ledger),
+        let owners = &self.running.owners;
+        let Owners { log, cursors, .. } = owners;
+        let _membership = cursors.membership();
+        let claimed = match cursors.claim(name, start, || log.oldest())? {
+            Claim::Known(claimed) => claimed,
+            Claim::New(account) => make_cursor(owners, name, account)?,
         };
-        drop(ledger);
-        make_cursor(core, name, account)
+        Ok(Consumer::new(owners, name, claimed))
     }
 
     /// The account of every cursor, all of the same moment.
     pub fn cursors(&self) -> Vec<CursorStatus> {
-        let now = now_ns();
-        let ledger = lock(&self.running.core.ledger);
-        let cursors = ledger.cursors.iter();
-        cursors.map(|(name, cursor)| ledger.status(name, cursor, now)).collect()
+        self.running.owners.cursors.statuses()
     }
 
     /// Cursors with a backlog that are not in `names`: their records would never be delivered.
@@ -209,32 +188,14 @@ impl Journal {
 
     /// Removes a cursor that no consumer has, with its backlog; gives its last account.
     pub fn forget(&self, name: &str) -> Result<CursorStatus, CursorError> {
-        let core = &self.running.core;
-        let _chores = lock(&core.chores);
-        let now = now_ns();
-        let mut ledger = lock(&core.ledger);
-        let Some(cursor) = ledger.cursors.get(name) else {
-            return Err(CursorError::Unknown { name: name.to_owned(), known: known(&ledger) });
-        };
-        if cursor.in_use {
-            return Err(CursorError::InUse { name: name.to_owned() });
-        }
-        let status = ledger.status(name, cursor, now);
-        ledger.cursors.remove(name);
-        drop(ledger);
-        let mut files = lock(&core.cursor_files);
-        if let Some(at) = files.iter().position(|(known, _)| known == name) {
-            let (_, file) = files.swap_remove(at);
-            let path = file.path();
-            core.disk.remove(path).map_err(FileError::of("remove", path))?;
-            core.disk.sync_dir(&core.dir).map_err(FileError::of("sync", &core.dir))?;
-        }
-        Ok(status)
+        let cursors = &self.running.owners.cursors;
+        let _membership = cursors.membership();
+        cursors.forget(name)
     }
 
     /// The state of the whole journal.
     pub fn status(&self) -> Status {
-        report::status(&self.running.core)
+        running::status(&self.running.owners.log, &self.running.owners.cursors)
     }
 
     /// Refuses new records, writes and syncs what was taken, persists the cursors and stops the
@@ -249,65 +210,42 @@ impl Journal {
 /// The end of what had been appended at one moment.
 #[derive(Debug)]
 pub struct Mark {
-    core: Arc<Core>,
-    /// Inlets with records that are not written yet, and the last of them.
-    waiting: Vec<(Arc<Inlet>, u64)>,
+    cursors: Arc<Cursors>,
+    /// Queues with records that are not written yet, and the last of them.
+    waiting: Vec<(Arc<AppendQueue>, u64)>,
 }
 
 impl Mark {
     /// A position behind all of it; `None` while some of it is not written.
     pub fn position(&mut self) -> Option<Position> {
-        self.waiting.retain(|(inlet, last)| inlet.acknowledged() < *last);
+        self.waiting.retain(|(queue, last)| queue.acknowledged() < *last);
         // A group is released before it is acknowledged.
-        self.waiting.is_empty().then(|| lock(&self.core.ledger).released_end)
+        self.waiting.is_empty().then(|| self.cursors.ends().released)
     }
 }
 
-/// Writes a new cursor's file and takes it into the ledger. The caller holds the chores.
-fn make_cursor(core: &Arc<Core>, name: &str, account: Account) -> Result<Consumer, CursorError> {
-    if core.gate.poisoned().is_some() {
+/// Makes a new cursor, which is on the disk when this returns. The caller holds the membership.
+fn make_cursor(
+    owners: &Owners,
+    name: &str,
+    account: Account,
+) -> Result<ClaimedCursor, CursorError> {
+    let Owners { log, cursors, .. } = owners;
+    if log.gate().poisoned().is_some() {
         return Err(CursorError::Poisoned);
     }
-    if lock(&core.ledger).synced_end < account.position {
+    if cursors.ends().synced < account.position {
         // No cursor is persisted past the synced end.
-        syncer::flush(core);
-        if core.gate.poisoned().is_some() {
+        syncer::flush(owners);
+        if log.gate().poisoned().is_some() {
             return Err(CursorError::Poisoned);
         }
     }
-    let file = CursorFile::create(&core.disk, &core.dir, name, &account)?;
-    lock(&core.cursor_files).push((name.to_owned(), file));
-    let mut ledger = lock(&core.ledger);
-    let mut cursor = Cursor::new(account, true);
-    if cursor.account.counts.bytes < ledger.counts.bytes {
-        // Not known more exactly without reading the record.
-        cursor.oldest = Some(now_ns());
-    }
-    let consumer = Consumer::new(core.clone(), name, &cursor);
-    ledger.cursors.insert(name.to_owned(), cursor);
-    Ok(consumer)
-}
-
-fn end(ledger: &Ledger) -> Account {
-    Account {
-        position: ledger.released_end,
-        group: ledger.released_end,
-        counts: ledger.counts,
-        start: ledger.counts,
-        ..Account::default()
-    }
+    Ok(cursors.create(name, account)?)
 }
 
 fn has_backlog(cursor: &CursorStatus) -> bool {
     cursor.waiting.bytes > 0
-}
-
-fn known(ledger: &Ledger) -> String {
-    let names: Vec<&str> = ledger.cursors.keys().map(String::as_str).collect();
-    if names.is_empty() {
-        return "none".to_owned();
-    }
-    names.join(", ")
 }
 
 impl Running {
@@ -315,15 +253,15 @@ impl Running {
         let thread =
             |name: &str| std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_LEN);
         let mut threads = lock(&self.threads);
-        let writer = Writer::new(self.core.clone());
+        let writer = Writer::new(self.owners.clone());
         threads.writer = Some(thread("weir-journal").spawn(move || writer.run())?);
-        let (core, stop) = (self.core.clone(), self.stop.clone());
-        let keep = thread("weir-keeper").spawn(move || keeper::run(&core, &stop))?;
+        let (owners, stop) = (self.owners.clone(), self.stop.clone());
+        let keep = thread("weir-keeper").spawn(move || housekeeping::run(&owners, &stop))?;
         threads.others.push(keep);
-        if !self.core.is_durable() {
-            let (core, stop) = (self.core.clone(), self.stop.clone());
+        if !self.owners.log.is_durable() {
+            let (owners, stop) = (self.owners.clone(), self.stop.clone());
             // Joined last to first: cursors are persisted after the last sync.
-            let sync = thread("weir-syncer").spawn(move || syncer::run(&core, &stop))?;
+            let sync = thread("weir-syncer").spawn(move || syncer::run(&owners, &stop))?;
             threads.others.push(sync);
         }
         Ok(())
@@ -332,25 +270,25 @@ impl Running {
     fn shut_down(&self) {
         // Held to the end, so that a second call returns when the journal is closed.
         let mut threads = lock(&self.threads);
-        let core = &self.core;
-        core.gate.close();
-        core.shelf.announce();
-        core.writer.wake();
+        let Owners { log, acks, cursors } = &self.owners;
+        log.gate().close();
+        log.announce();
+        acks.writer().wake();
         if let Some(writer) = threads.writer.take() {
             let _ = writer.join();
         }
-        if !core.is_durable() && core.gate.poisoned().is_none() {
+        if !log.is_durable() && log.gate().poisoned().is_none() {
             // Before the housekeeping thread persists the cursors a last time.
-            syncer::flush(core);
+            syncer::flush(&self.owners);
         }
         self.stop.store(true, Ordering::Release);
-        core.syncer.wake();
-        core.keeper.wake();
+        log.syncer().wake();
+        log.housekeeping().wake();
         for thread in threads.others.drain(..) {
             let _ = thread.join();
         }
         threads.held = None;
-        core.persisted.notify_waiters();
+        cursors.wake_waiting();
     }
 }
 

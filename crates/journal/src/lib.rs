@@ -9,81 +9,64 @@
 #![warn(missing_docs)]
 
 // Where it is decided (files below this folder, or below `crates` where a crate is named first):
-//   a write becomes durable: writer.rs: Writer::commit writes the group, syncs it, then tells
-//     those who wait
-//   what goes when the journal is full: prepare.rs: nothing (when-full = "reject"), or the
-//     oldest segment
-//   a crash's torn tail is told from damage: recovery.rs
+//   a write becomes durable: commit/writer.rs: Writer::commit writes the group, syncs it, then
+//     tells those who wait
+//   what goes when the journal is full: housekeeping/prepare.rs: nothing (when-full = "reject"),
+//     or the oldest segment
+//   a crash's torn tail is told from damage: recovery/mod.rs
+
+// Two words of its own: a `gate` is Seastar's, entered before work begins and closed at the end;
+// the `tail` is what operators size as `memory-tail`, for consumers that read at the log's end.
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   journal
-//   inspect, open
-//   directory, keeper, tickets
-//   appender, consumer, prepare, report
-//   pump, reader, syncer, writer
-//   core
-//   ledger, recovery
-//   scan, status
-//   inlet, shelf, window
-//   gate, identity, instruments, tail
+//   inspect
+//   recovery
+//   housekeeping
+//   appender, commit, consumer
+//   owners
+//   acks, cursors
+//   log
+//   instruments
+//   status
 //   error
 //   settings
-//   segment
-//   chunk, cursor, group, settled
-//   outcome, position, rates, record, threads, urgency, waiters
+//   format
+//   buffers, outcome, position, threads
 
+mod acks;
 mod appender;
-mod chunk;
+mod buffers;
+mod commit;
 mod consumer;
-mod core;
-mod cursor;
-mod directory;
+mod cursors;
 mod error;
-mod gate;
-mod group;
-mod identity;
-mod inlet;
+mod format;
+mod housekeeping;
 pub mod inspect;
 mod instruments;
 mod journal;
-mod keeper;
-mod ledger;
-mod open;
+mod log;
 mod outcome;
+mod owners;
 mod position;
-mod prepare;
-mod pump;
-mod rates;
-mod reader;
-mod record;
 mod recovery;
-mod report;
-mod scan;
 #[cfg(test)]
 mod scenarios;
-mod segment;
 mod settings;
-mod settled;
-mod shelf;
 mod status;
-mod syncer;
-mod tail;
 mod threads;
-mod tickets;
-mod urgency;
-mod waiters;
-mod window;
-mod writer;
 
+pub use appender::tickets::Tickets;
 pub use appender::{Appender, Ticket};
-pub use chunk::{Chunk, Record};
-pub use consumer::{Consumer, Start};
+pub use consumer::Consumer;
+pub use cursors::Start;
+pub use cursors::chunk::{Chunk, Record};
+pub use cursors::settled::Pin;
 pub use error::{AckError, AppendAndWaitError, AppendError, ConsumeError, CursorError, OpenError};
 pub use journal::{Journal, Mark, forget};
 pub use outcome::Outcome;
 pub use position::{Counts, Position};
 pub use recovery::{Recovery, TornTail};
 pub use settings::{Ack, Settings, SettingsError, WhenFull};
-pub use settled::Pin;
 pub use status::{Backlog, CursorStatus, Damage, Status};
-pub use tickets::Tickets;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Duration, Size};
 
-use crate::segment::HEADER_LEN;
+use crate::format::segment::HEADER_LEN;
 
 /// When a client hears that its write is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -149,7 +149,7 @@ impl Settings {
 
     /// The bytes of records one group may hold.
     pub(crate) fn group_capacity(&self) -> u64 {
-        let fits = self.segment_capacity() - crate::group::HEADER_LEN as u64;
+        let fits = self.segment_capacity() - crate::format::group::HEADER_LEN as u64;
         self.group_max.bytes().min(fits)
     }
 }

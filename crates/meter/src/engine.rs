@@ -1,6 +1,16 @@
 //! Sends requests and hears of answers. Each thread of the injector has a runtime, connections and
 //! a share of the schedule of its own, and hands on its windows as they end.
 
+// Layers, from the top down.
+//   asking, idle_connections
+//   load, outcome
+//   thread
+//   pacer
+//   alarm, connection
+//   exchange, opening, record, sending
+//   collector, looks, plan
+//   offered, pacing, pauses
+
 mod alarm;
 mod asking;
 mod collector;

@@ -1,5 +1,12 @@
 //! HTTP/1.1: one request, many in turn, or the steps of a user, with what their answers have to be.
 
+// Layers, from the top down; `self` is what this file defines.
+//   targets, visit
+//   answer, requests
+//   check, cookies, text
+//   data, recorded_answer
+//   self
+
 pub mod answer;
 pub mod check;
 pub mod cookies;

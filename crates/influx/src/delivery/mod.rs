@@ -6,6 +6,14 @@
 //! [`halving`]; [`sender`] deals with a backend that is down, busy, locked or lacks a database;
 //! then the cursor moves.
 
+// Layers, from the top down.
+//   open, replay
+//   task
+//   settle, statement
+//   dead_letters, halving, intake, sender, suspects
+//   instruments, letter, sizing
+//   batch
+
 pub mod batch;
 pub mod dead_letters;
 pub mod halving;

@@ -3,6 +3,17 @@
 
 #![expect(clippy::result_large_err, reason = "the error is the answer, moved once on a cold path")]
 
+// Layers, from the top down; `self` is what this file defines.
+//   destination, large, query
+//   ask, passed, results
+//   execution, refusals, streamed
+//   gateway, unsent
+//   metrics, parking, short, udp
+//   http
+//   origin, ping, requests, stamp, vars, write
+//   auth, body, gzip, parameters, self
+//   answer, credentials, failures, passwords, request_id, stages
+
 mod answer;
 mod ask;
 mod auth;

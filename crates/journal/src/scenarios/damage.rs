@@ -202,7 +202,8 @@ async fn a_later_format_and_a_strange_name_are_refused() {
     let rig = Rig::new();
     written(&rig, 3).await;
     let segment = rig.segments().remove(0);
-    let renamed = rig.settings.dir.join(crate::segment::file_name(crate::Position(1 << 40)));
+    let renamed =
+        rig.settings.dir.join(crate::format::segment::file_name(crate::Position(1 << 40)));
     std::fs::copy(&segment, &renamed).unwrap();
     assert!(matches!(rig.try_open(), Err(OpenError::Format { path, .. }) if path == renamed));
     std::fs::remove_file(renamed).unwrap();

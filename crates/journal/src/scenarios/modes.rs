@@ -7,10 +7,13 @@ use std::time::Duration;
 use units::Size;
 
 use super::{Rig, append, drain, next, number, numbers, payload, put, receive, until};
+use crate::consumer::reader::{self, Item};
+use crate::cursors::chunk::{Limit, ReadPosition};
+use crate::cursors::ledger::Ends;
+use crate::format::{group, segment};
 use crate::inspect::verify;
-use crate::reader::{self, Item, Limit, ReadPosition};
-use crate::threads::lock;
-use crate::{Ack, AckError, AppendError, Counts, Position, Start, group, segment};
+use crate::owners::Owners;
+use crate::{Ack, AckError, AppendError, Counts, Position, Start};
 
 #[tokio::test]
 async fn durable_tells_nobody_before_the_sync() {
@@ -84,14 +87,13 @@ async fn no_group_begins_in_a_page_that_a_flush_may_hold() {
     let mut consumer = journal.consumer("a", Start::Oldest).unwrap();
     assert_eq!(receive(&mut consumer, 60).await, (0..60).collect::<Vec<_>>());
     // Some of what is read at once ends within the header that begins a page.
-    let core = journal.core();
+    let Owners { log, cursors, .. } = journal.owners();
     let start =
         ReadPosition { position: Position::ZERO, group: Position::ZERO, counts: Counts::default() };
-    let ledger = lock(&core.ledger);
-    let limit = Limit { end: ledger.released_end, counts: ledger.counts };
-    drop(ledger);
+    let Ends { released: end, counts, .. } = cursors.ends();
+    let limit = Limit { end, counts };
     for bytes in (65_536..65_536 + 4096).step_by(16) {
-        let (items, _) = reader::read(core, start, limit, bytes).unwrap();
+        let (items, _) = reader::read(log, cursors, start, limit, bytes).unwrap();
         assert!(!items.iter().any(|item| matches!(item, Item::Lost(_))), "{bytes}");
     }
     assert_eq!(journal.status().damage, []);

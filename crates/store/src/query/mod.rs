@@ -6,6 +6,15 @@
 //! Behind each piece of its answer a query can be left where it is, and gone on with by another
 //! thread.
 
+// Layers, from the top down.
+//   normalise, overreach, show
+//   ddl, encode, registry, select
+//   condition, context, drive, fill
+//   expr
+//   functions, regex
+//   results, window
+//   timezone
+
 #[cfg(test)]
 mod chance_tests;
 pub mod condition;

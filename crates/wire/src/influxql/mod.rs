@@ -1,5 +1,14 @@
 //! InfluxQL as far as a gateway must know it: where one statement ends, and what it does.
 
+// Layers, from the top down; `self` is what this file defines.
+//   rewrite, tree
+//   display, parser
+//   duration, reader
+//   self
+//   ast, databases, time
+//   lexer
+//   token
+
 pub mod ast;
 mod databases;
 mod display;

@@ -7,6 +7,19 @@
 //! ([`spared`]), or merges them by time ([`merged`]), and makes rows of what comes out
 //! ([`rows`]). A sub-query's rows are read like a series ([`inner`]).
 
+// Layers, from the top down.
+//   calls, dimensions, emit, inner, into
+//   execute
+//   rows, sequential, spared
+//   merged, slots
+//   batch, heap, points, timeline
+//   feeds
+//   plan
+//   frame
+//   prepare
+//   compile, types
+//   expressions
+
 mod batch;
 mod calls;
 mod compile;
