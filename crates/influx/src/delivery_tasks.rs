@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use watch::metrics::Registry;
 
-use crate::backends::{Backend, Backends, DeliveryChange, Ending, STOP_GRACE};
+use crate::backends::{Backend, Backends, DeliveryChange, ReplacedBackend, STOP_GRACE};
 use crate::catalogue::Catalogue;
 use crate::delivery::{Pace, StartError, Task};
 
@@ -56,23 +56,29 @@ impl DeliveryTasks {
                 change = changes.recv() => change,
                 () = drain.started() => None,
             };
-            let Some(DeliveryChange { ending, beginning }) = change else { return };
-            for (backend, ending) in ending {
-                match ending {
-                    Ending::Replaced => self.end(&backend).await,
-                    Ending::Removed => self.remove(&backend).await,
-                }
+            let Some(DeliveryChange { added, replaced, removed }) = change else { return };
+            // Not behind those that end: what is written meanwhile is for them, too.
+            for backend in added {
+                self.start(backend).await;
             }
-            for backend in beginning {
-                // On another thread: it waits for the disk, and for `weir dead-letters`.
-                let (this, of) = (Arc::clone(&self), Arc::clone(&backend));
-                match tokio::task::spawn_blocking(move || this.open(&of)).await {
-                    Ok(Ok(task)) if !drain.is_started() => self.begin(&backend, task),
-                    Ok(Err(error)) => self.withdraw(&backend, &error),
-                    // The process ends.
-                    Ok(Ok(_)) | Err(_) => return,
-                }
+            for ReplacedBackend { before, after } in replaced {
+                self.end(&before).await;
+                self.start(after).await;
             }
+            for backend in removed {
+                self.remove(&backend).await;
+            }
+        }
+    }
+
+    async fn start(self: &Arc<Self>, backend: Arc<Backend>) {
+        // On another thread: it waits for the disk, and for `weir dead-letters`.
+        let (this, of) = (Arc::clone(self), Arc::clone(&backend));
+        match tokio::task::spawn_blocking(move || this.open(&of)).await {
+            Ok(Ok(task)) if !self.backends.drain.is_started() => self.begin(&backend, task),
+            Ok(Err(error)) => self.withdraw(&backend, &error),
+            // The process ends.
+            Ok(Ok(_)) | Err(_) => {}
         }
     }
 

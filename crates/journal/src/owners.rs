@@ -1,7 +1,6 @@
 //! The three owners of what the threads and handles of one journal share.
 //!
-//! Locks, in the order in which they are taken; the list of threads, which is locked while the
-//! journal closes, comes before all of them. No owner calls another one with a lock of its own
+//! Locks, in the order in which they are taken. No owner calls another one with a lock of its own
 //! held, but for the two marked cases.
 //!
 //! 1. `Cursors`: its membership, which the housekeeping holds over whatever it does to segments;

@@ -20,22 +20,14 @@ impl BackendList {
     }
 }
 
-/// Why the delivery to a server ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// The configuration names the server no more.
-    Removed,
-    /// The delivery begins anew, with other settings.
-    Replaced,
-}
-
 /// What has to happen until other settings are in force.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ListChange<'a> {
-    /// The names of the servers whose delivery ends.
-    pub(super) ending: Vec<(&'a str, Ending)>,
-    /// The servers whose delivery begins, once those that end have.
-    pub(super) beginning: Vec<&'a ServerSettings>,
+    pub(super) added: Vec<&'a ServerSettings>,
+    /// The servers of which something else than the name has changed, as they are to be.
+    pub(super) replaced: Vec<&'a ServerSettings>,
+    /// The names of those that are in the configuration no more.
+    pub(super) removed: Vec<&'a str>,
     /// The settings of all backends afterwards.
     pub(super) settings: Vec<BackendSettings>,
     /// The names of those that stay as they are, because the embedded store comes, changes or goes
@@ -46,18 +38,16 @@ pub(super) struct ListChange<'a> {
 impl<'a> ListChange<'a> {
     /// What leads from the `running` settings to those `wanted`.
     pub(super) fn between(running: &'a [BackendSettings], wanted: &'a [BackendSettings]) -> Self {
+        use BackendSettings::{Embedded, Server};
         let of = |list: &'a [BackendSettings], name: &str| list.iter().find(|of| of.name() == name);
         let mut change = Self::default();
         for backend in wanted {
             let before = of(running, backend.name());
             match (before, backend) {
                 (Some(before), backend) if before == backend => {}
-                (None, BackendSettings::Server(server)) => change.beginning.push(server),
-                (Some(BackendSettings::Server(_)), BackendSettings::Server(server)) => {
-                    change.ending.push((backend.name(), Ending::Replaced));
-                    change.beginning.push(server);
-                }
-                _ => {
+                (None, Server(server)) => change.added.push(server),
+                (Some(Server(_)), Server(server)) => change.replaced.push(server),
+                (_, Embedded(_)) | (Some(Embedded(_)), Server(_)) => {
                     change.restart.push(backend.name().to_owned());
                     change.settings.extend(before.cloned());
                     continue;
@@ -66,11 +56,10 @@ impl<'a> ListChange<'a> {
             change.settings.push(backend.clone());
         }
         for backend in running.iter().filter(|backend| of(wanted, backend.name()).is_none()) {
-            let name = backend.name();
             match backend {
-                BackendSettings::Server(_) => change.ending.push((name, Ending::Removed)),
-                BackendSettings::Embedded(_) => {
-                    change.restart.push(name.to_owned());
+                Server(_) => change.removed.push(backend.name()),
+                Embedded(_) => {
+                    change.restart.push(backend.name().to_owned());
                     change.settings.push(backend.clone());
                 }
             }
@@ -88,67 +77,46 @@ mod tests {
         BackendTable::new(name, &format!("http://127.0.0.1:{port}")).settings().unwrap()
     }
 
-    fn store(name: &str) -> BackendSettings {
-        let table = BackendTable { embedded: true, ..BackendTable::new(name, "") };
-        table.settings().unwrap()
+    /// The change between two lists of `name`, for the store, and `name:port`, for servers, in
+    /// words: what is added, replaced, removed, there afterwards, and left to a restart.
+    fn change(running: &str, wanted: &str) -> [String; 5] {
+        let backend = |text: &str| match text.split_once(':') {
+            Some((name, port)) => server(name, port.parse().unwrap()),
+            None => BackendTable::embedded(text).settings().unwrap(),
+        };
+        let list = |text: &str| text.split_whitespace().map(backend).collect::<Vec<_>>();
+        let (running, wanted) = (list(running), list(wanted));
+        let change = ListChange::between(&running, &wanted);
+        let port = |of: &ServerSettings| of.url.rsplit(':').next().unwrap().to_owned();
+        let of_server = |of: &ServerSettings| format!("{}:{}", of.delivery.name, port(of));
+        let servers = |list: &[&ServerSettings]| list.iter().map(|of| of_server(of)).collect();
+        let after = |of: &BackendSettings| of.server().map_or(of.name().to_owned(), of_server);
+        let parts: [Vec<String>; 5] = [
+            servers(&change.added),
+            servers(&change.replaced),
+            change.removed.iter().map(|name| (*name).to_owned()).collect(),
+            change.settings.iter().map(after).collect(),
+            change.restart,
+        ];
+        parts.map(|part| part.join(" "))
     }
 
     #[test]
     fn servers_come_change_and_go_while_the_store_waits_for_a_restart() {
-        let (a, b, c) = (server("a", 1), server("b", 1), server("c", 1));
-        let (moved, own) = (server("a", 2), store("own"));
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let (removed, replaced) = (|name| (name, Ending::Removed), |name| (name, Ending::Replaced));
-        let none: Vec<String> = Vec::new();
-        for (running, wanted, ending, beginning, after, restart) in [
-            (vec![&a, &b], vec![&a, &b], vec![], vec![], vec![&a, &b], none.clone()),
-            (vec![&a], vec![&b, &a], vec![], vec![&b], vec![&b, &a], none.clone()),
-            (vec![&a, &b], vec![&b], vec![removed("a")], vec![], vec![&b], none.clone()),
-            (
-                vec![&a, &b],
-                vec![&moved, &b],
-                vec![replaced("a")],
-                vec![&moved],
-                vec![&moved, &b],
-                none.clone(),
-            ),
-            (
-                vec![&a, &b],
-                vec![&c],
-                vec![removed("a"), removed("b")],
-                vec![&c],
-                vec![&c],
-                none.clone(),
-            ),
-            (vec![&a, &own], vec![&a], vec![], vec![], vec![&a, &own], names(&["own"])),
-            (vec![&a], vec![&own, &a], vec![], vec![], vec![&a], names(&["own"])),
-            (
-                vec![&a, &own],
-                vec![&own, &b],
-                vec![removed("a")],
-                vec![&b],
-                vec![&own, &b],
-                none.clone(),
-            ),
+        for (running, wanted, expected) in [
+            ("a:1 b:1", "a:1 b:1", ["", "", "", "a:1 b:1", ""]),
+            ("a:1", "b:1 a:1", ["b:1", "", "", "b:1 a:1", ""]),
+            ("a:1 b:1", "b:1", ["", "", "a", "b:1", ""]),
+            ("a:1 b:1", "a:2 b:1", ["", "a:2", "", "a:2 b:1", ""]),
+            ("a:1 b:1", "c:1", ["c:1", "", "a b", "c:1", ""]),
+            ("a:1 own", "own b:1", ["b:1", "", "a", "own b:1", ""]),
+            ("a:1 own", "a:1", ["", "", "", "a:1 own", "own"]),
+            ("a:1", "own a:1", ["", "", "", "a:1", "own"]),
             // One that is to become the other kind stays what it is.
-            (
-                vec![&store("a"), &b],
-                vec![&a, &b],
-                vec![],
-                vec![],
-                vec![&store("a"), &b],
-                names(&["a"]),
-            ),
-            (vec![&a, &b], vec![&store("a"), &b], vec![], vec![], vec![&a, &b], names(&["a"])),
+            ("a b:1", "a:1 b:1", ["", "", "", "a b:1", "a"]),
+            ("a:1 b:1", "a b:1", ["", "", "", "a:1 b:1", "a"]),
         ] {
-            let all = |list: Vec<&BackendSettings>| list.into_iter().cloned().collect::<Vec<_>>();
-            let (running, wanted) = (all(running), all(wanted));
-            let change = ListChange::between(&running, &wanted);
-            let begins: Vec<_> = beginning.iter().filter_map(|of| of.server()).collect();
-            assert_eq!(change.ending, ending, "{running:?} to {wanted:?}");
-            assert_eq!(change.beginning, begins, "{running:?} to {wanted:?}");
-            assert_eq!(change.settings, all(after), "{running:?} to {wanted:?}");
-            assert_eq!(change.restart, restart, "{running:?} to {wanted:?}");
+            assert_eq!(change(running, wanted), expected, "{running} to {wanted}");
         }
     }
 }

@@ -22,7 +22,6 @@ use journal::{CursorStatus, Journal};
 use tokio::task::JoinHandle;
 use watch::metrics::Registry;
 
-pub use self::list::Ending;
 use self::list::{BackendList, ListChange};
 pub use self::state::{DeliveryState, Phase};
 use self::statements::StatementWaiters;
@@ -239,20 +238,24 @@ struct Running {
 #[derive(Debug)]
 pub struct PreparedBackends {
     list: BackendList,
-    /// Those whose delivery ends, and why.
-    ending: Vec<(Arc<Backend>, Ending)>,
-    /// Whose delivery begins, once those that end have.
-    beginning: Vec<Arc<Backend>>,
+    change: DeliveryChange,
+    /// The names of those that need a restart to take effect.
     restart: Vec<String>,
 }
 
 /// What the deliveries have to do so that a reload is carried out.
 #[derive(Debug)]
 pub struct DeliveryChange {
-    /// Those whose delivery ends, and why.
-    pub ending: Vec<(Arc<Backend>, Ending)>,
-    /// Whose delivery begins then.
-    pub beginning: Vec<Arc<Backend>>,
+    pub added: Vec<Arc<Backend>>,
+    pub replaced: Vec<ReplacedBackend>,
+    pub removed: Vec<Arc<Backend>>,
+}
+
+/// A backend that is delivered to by other settings.
+#[derive(Debug)]
+pub struct ReplacedBackend {
+    pub before: Arc<Backend>,
+    pub after: Arc<Backend>,
 }
 
 impl Backends {
@@ -371,26 +374,33 @@ impl Backends {
     /// When the password or certificate files of a new or changed backend cannot be read.
     pub fn prepare(&self, wanted: &[BackendSettings]) -> Result<PreparedBackends, ClientError> {
         let list = self.list();
-        let ListChange { ending, beginning, settings, restart } =
+        let ListChange { added, replaced, removed, settings, restart } =
             ListChange::between(&list.settings, wanted);
-        let beginning = beginning.into_iter().map(|server| self.backend(server));
-        let beginning: Vec<Arc<Backend>> = beginning.collect::<Result<_, _>>()?;
-        let ending = ending.into_iter();
-        let ending = ending.filter_map(|(name, why)| Some((Arc::clone(list.server(name)?), why)));
-        let ending = ending.collect();
+        let all = |servers: Vec<&ServerSettings>| {
+            servers.into_iter().map(|server| self.backend(server)).collect::<Result<Vec<_>, _>>()
+        };
+        let (added, replacing) = (all(added)?, all(replaced)?);
         let servers = settings.iter().filter_map(|of| {
-            let new = beginning.iter().find(|backend| backend.name() == of.name());
+            let mut new = added.iter().chain(&replacing);
+            let new = new.find(|backend| backend.name() == of.name());
             new.or_else(|| list.server(of.name())).cloned()
         });
-        let list = BackendList { servers: servers.collect(), settings: settings.clone() };
-        Ok(PreparedBackends { list, ending, beginning, restart })
+        let servers = servers.collect();
+        let replaced = replacing.into_iter().filter_map(|after| {
+            let before = Arc::clone(list.server(after.name())?);
+            Some(ReplacedBackend { before, after })
+        });
+        let removed = removed.into_iter().filter_map(|name| list.server(name)).cloned();
+        let change =
+            DeliveryChange { added, replaced: replaced.collect(), removed: removed.collect() };
+        Ok(PreparedBackends { list: BackendList { servers, settings }, change, restart })
     }
 
     /// Puts backends in force for all but the deliveries, and reads password and token files of
     /// those that stay again. Gives what the deliveries have to do, and the settings that need a
     /// restart to take effect.
     pub fn put_in_force(&self, prepared: PreparedBackends) -> (DeliveryChange, Vec<String>) {
-        let PreparedBackends { list, ending, beginning, restart } = prepared;
+        let PreparedBackends { list, change, restart } = prepared;
         for backend in &list.servers {
             if let Err(error) = backend.read_credentials() {
                 tracing::error!(%error, "credentials are not read again");
@@ -398,7 +408,7 @@ impl Backends {
         }
         self.list.store(Arc::new(list));
         let restart = restart.into_iter().map(|name| format!("influx.backend {name:?}"));
-        (DeliveryChange { ending, beginning }, restart.collect())
+        (change, restart.collect())
     }
 
     /// Takes a backend out of force again whose delivery cannot begin, so that the next reload

@@ -338,7 +338,7 @@ async fn once_the_journal_thread_has_ended_nobody_waits() {
 
 #[tokio::test]
 async fn one_waits_the_whole_timeout_and_is_counted() {
-    let timeout = Duration::from_millis(400);
+    let timeout = Duration::from_millis(80);
     let acks = acks_within(timeout);
     let queue = acks.add_queue();
     // The second begins when the timer has come to rest.
@@ -346,9 +346,7 @@ async fn one_waits_the_whole_timeout_and_is_counted() {
         let number = append(&acks, &queue);
         let began = Instant::now();
         assert_eq!(within(acks.wait(&queue, number)).await, Err(AckError::Timeout));
-        let waited = began.elapsed();
-        // A loaded machine may be late, but not by many times the timeout.
-        assert!(timeout <= waited && waited < 40 * timeout, "{waited:?}");
+        assert!(began.elapsed() >= timeout, "{:?}", began.elapsed());
         assert_eq!(acks.timeouts.get(), times);
         until(|| queue.waiters().idle).await;
         let period = queue.period();

@@ -17,7 +17,9 @@ async fn a_backend_that_comes_gets_all_there_is_or_what_is_written_from_then_on(
     rig.settled("a").await;
     let from_now = BackendTable { start: Start::End, ..backend("now", &fakes[1]) };
     rig.reload(&[a.clone(), from_now, backend("all", &fakes[2])]);
-    rig.cursor_is("now", "begun", |cursor| cursor.is_some_and(|cursor| cursor.in_use)).await;
+    for name in ["now", "all"] {
+        rig.cursor_is(name, "begun", |cursor| cursor.is_some_and(|cursor| cursor.in_use)).await;
+    }
     rig.write("d", "r", &lines(30, 60)).await;
     for (name, store, from) in [("a", 0, 0), ("now", 1, 30), ("all", 2, 0)] {
         rig.settled(name).await;
