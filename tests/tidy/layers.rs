@@ -9,10 +9,6 @@ use crate::source::Source;
 
 const HEADING: &str = "// Layers, from the top down";
 
-/// Crates in which modules stand in circles, and how many of their edges go up. A number may only
-/// fall.
-const GOING_UP: [(&str, usize); 1] = [("store", 1)];
-
 /// What is wrong with the layers of any crate.
 pub fn faults() -> Vec<String> {
     let sources = Source::all();
@@ -40,27 +36,11 @@ fn faults_of(root: &Source, sources: &[Source]) -> Vec<String> {
     let mut up = tree.edges();
     // The root stands on all of them.
     up.retain(|(from, to), _| to == ROOT || place(from) > place(to));
-    let allowed = GOING_UP.iter().find(|(name, _)| *name == crate_of(&root.path));
-    let allowed = allowed.map_or(0, |(_, allowed)| *allowed);
-    match up.len() {
-        found if found == allowed => Vec::new(),
-        found if found < allowed => {
-            vec![format!("{path}: only {found} edges go up: write that into tests/tidy/layers.rs")]
-        }
-        found => {
-            let edges = up.into_iter().map(|((from, to), places)| {
-                let places: Vec<_> = places.into_iter().take(5).collect();
-                format!("{path}: {from} takes from {to}, above it: {}", places.join(", "))
-            });
-            let sum = format!("{path}: {found} edges go up, of {allowed} at most");
-            std::iter::once(sum).chain(edges).collect()
-        }
-    }
-}
-
-fn crate_of(root: &Path) -> String {
-    let name = root.iter().nth(1).unwrap_or_default();
-    name.to_string_lossy().into_owned()
+    let edges = up.into_iter().map(|((from, to), places)| {
+        let places: Vec<_> = places.into_iter().take(5).collect();
+        format!("{path}: {from} takes from {to}, above it: {}", places.join(", "))
+    });
+    edges.collect()
 }
 
 /// The modules that a root's file lists; what stands behind a colon says what one is.

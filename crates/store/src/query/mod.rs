@@ -8,7 +8,6 @@
 
 #[cfg(test)]
 mod chance_tests;
-pub mod condition;
 pub mod context;
 pub mod ddl;
 #[cfg(test)]
@@ -21,8 +20,6 @@ pub mod functions;
 #[cfg(test)]
 mod held_up_tests;
 mod normalise;
-pub mod overreach;
-pub mod regex;
 pub mod registry;
 pub mod results;
 pub mod select;

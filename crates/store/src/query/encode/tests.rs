@@ -2,7 +2,8 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::query::results::{Rows, Value};
+use crate::query::results::Rows;
+use crate::value::Value;
 
 const T1: i64 = 1_000_000_000;
 

@@ -4,8 +4,8 @@ use wire::influxql::ast::Op;
 
 use super::{Division, Node};
 use crate::query::functions::element::Number;
-use crate::query::results::Value;
 use crate::schema::FieldType;
+use crate::value::Value;
 
 /// A value as another type: numbers are cast to one another, anything else is null.
 pub fn cast(value: &Value, kind: FieldType) -> Value {

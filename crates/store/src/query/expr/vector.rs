@@ -12,9 +12,9 @@ use super::scalar::{
 };
 use super::{Division, Input, Node};
 use crate::query::functions::Column;
-use crate::query::functions::element::{cut, cut_unsigned};
-use crate::query::results::Value;
 use crate::schema::FieldType;
+use crate::value::Value;
+use crate::value::{cut, cut_unsigned};
 
 pub(super) fn eval(node: &Node, slots: &[Input], len: usize, division: Division) -> Input {
     match node {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::column::Column;
-use crate::query::results::Value;
+use crate::value::{Value, cut, cut_unsigned};
 
 /// A string that an accumulator keeps.
 pub type Text = Arc<str>;
@@ -174,12 +174,7 @@ impl Number for f64 {
         if let Column::Float(values, _) = column { Some(values) } else { None }
     }
     fn cast(value: &Value) -> Option<Self> {
-        match value {
-            Value::Float(v) => Some(*v),
-            Value::Integer(v) => Some(*v as Self),
-            Value::Unsigned(v) => Some(*v as Self),
-            _ => None,
-        }
+        value.float()
     }
     fn float(self) -> f64 {
         self
@@ -194,18 +189,6 @@ impl Number for f64 {
         self - other
     }
     total!(f64, |a: f64, b: f64| a + b);
-}
-
-/// A float as a whole number as Go has it on amd64: what is out of range becomes the least.
-pub fn cut(value: f64) -> i64 {
-    const EDGE: f64 = 9_223_372_036_854_775_808.0;
-    if (-EDGE..EDGE).contains(&value) { value as i64 } else { i64::MIN }
-}
-
-/// A float as an unsigned number as Go has it on amd64: below 2^63 by way of an integer.
-pub fn cut_unsigned(value: f64) -> u64 {
-    const EDGE: f64 = 9_223_372_036_854_775_808.0;
-    if value < EDGE { cut(value) as u64 } else { cut(value - EDGE) as u64 ^ (1 << 63) }
 }
 
 impl Number for i64 {

@@ -8,7 +8,7 @@ use hashbrown::HashSet;
 use super::aggregate::Point;
 use super::column::Column;
 use super::element::{Element, Number};
-use crate::query::results::Value;
+use crate::value::Value;
 
 /// What one accumulator keeps.
 pub trait State: Any + Send + Sync {

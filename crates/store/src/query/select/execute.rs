@@ -18,9 +18,9 @@ use super::sequential::sequential_of;
 use super::slots::{AuxiliaryRows, Slots, Windowed};
 use super::timeline::Timeline;
 use crate::query::context::{Cancel, Context};
-use crate::query::results::Value;
 use crate::refusal::QueryError;
 use crate::scan::TimeRange;
+use crate::value::Value;
 
 /// Groups that are computed at once.
 const GROUPS_AT_ONCE: usize = 8192;

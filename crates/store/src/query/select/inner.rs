@@ -15,11 +15,11 @@ use super::types::Types;
 use crate::query::context::{Context, Reserved};
 use crate::query::drive;
 use crate::query::expr::cast;
-use crate::query::results::Value;
 use crate::refusal::QueryError;
 use crate::scan::Chunk;
 use crate::schema::FieldType;
 use crate::series::{Series, SeriesId};
+use crate::value::Value;
 use wire::influxql::ast::{Cast, Expr};
 
 /// Rows of a chunk of a sub-query's answer.

@@ -9,8 +9,8 @@ use super::merged::{Row, Rows};
 use super::plan::{Output, Plan};
 use super::points::Point;
 use crate::query::expr::cast;
-use crate::query::results::Value;
 use crate::schema::FieldType;
+use crate::value::Value;
 
 /// Makes the rows of one group.
 #[derive(Debug)]

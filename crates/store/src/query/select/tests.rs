@@ -7,8 +7,9 @@ use wire::influxql::{Params, parse};
 
 use super::run;
 use crate::query::context::{Cancel, Context, Limits};
-use crate::query::results::{Message, Rows, Sink, Value};
+use crate::query::results::{Message, Rows, Sink};
 use crate::store::testing::TestStore;
+use crate::value::Value;
 
 /// Takes rows and shows them as InfluxDB's JSON does.
 #[derive(Default)]

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use super::super::context::Context;
 use super::super::registry::{go_duration, rough};
-use super::super::results::{Rows, Sink, Value};
+use super::super::results::{Rows, Sink};
 use super::{columns, give, table, text};
 use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
+use crate::value::Value;
 
 /// The columns of `SHOW SHARDS`.
 pub(super) const SHARDS: [&str; 8] = [

@@ -17,9 +17,10 @@ use wire::influxql::ast::{Show, ShowClauses};
 
 use super::context::Context;
 use super::encode::Pieces;
-use super::results::{Rows, Sink, Value};
+use super::results::{Rows, Sink};
 use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
+use crate::value::Value;
 pub use cardinality::Figures;
 
 /// Rows that are handed on at once where there may be a million, and their bytes, about.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use ::regex::bytes::Regex;
 use wire::influxql::ast::{Cast, Expr, Op};
 
-use super::super::functions::math::Math;
-use super::super::regex;
 use super::rows::{Row, RowFilter as Rows, Tree};
+use crate::go_regex;
+use crate::math::Math;
 use crate::predicate::TagPredicate;
 use crate::refusal::QueryError;
 use crate::schema::FieldType;
@@ -233,10 +233,10 @@ impl Compiler<'_> {
                 Ok(Node::Tag(TagPredicate::NotEqual(key, v.clone())))
             }
             (Op::EqualRegex, Expr::Regex(r)) => {
-                Ok(Node::Tag(TagPredicate::Match(key, regex::compile(&r.0)?)))
+                Ok(Node::Tag(TagPredicate::Match(key, go_regex::compile(&r.0)?)))
             }
             (Op::NotEqualRegex, Expr::Regex(r)) => {
-                Ok(Node::Tag(TagPredicate::NotMatch(key, regex::compile(&r.0)?)))
+                Ok(Node::Tag(TagPredicate::NotMatch(key, go_regex::compile(&r.0)?)))
             }
             (_, Expr::Reference { name, .. }) if self.reading == TagReading::Presence => {
                 let other = match op {
@@ -264,8 +264,10 @@ impl Compiler<'_> {
         let yes = match (op, other) {
             (Op::Equal, Expr::String(text)) => name == text,
             (Op::NotEqual, Expr::String(text)) => name != text,
-            (Op::EqualRegex, Expr::Regex(r)) => regex::compile(&r.0)?.is_match(name.as_bytes()),
-            (Op::NotEqualRegex, Expr::Regex(r)) => !regex::compile(&r.0)?.is_match(name.as_bytes()),
+            (Op::EqualRegex, Expr::Regex(r)) => go_regex::compile(&r.0)?.is_match(name.as_bytes()),
+            (Op::NotEqualRegex, Expr::Regex(r)) => {
+                !go_regex::compile(&r.0)?.is_match(name.as_bytes())
+            }
             _ => false,
         };
         Ok(Node::Constant(yes))
@@ -337,5 +339,5 @@ fn field_type(cast: Cast) -> Option<FieldType> {
 }
 
 fn compiled(pattern: &str) -> Result<Arc<Regex>, QueryError> {
-    regex::compile(pattern)
+    go_regex::compile(pattern)
 }

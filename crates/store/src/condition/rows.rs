@@ -9,12 +9,11 @@ use arrow_array::{
 use arrow_buffer::BooleanBuffer;
 use wire::influxql::ast::Op;
 
-use super::super::functions::element::{cut, cut_unsigned};
-use super::super::functions::math::Math;
-use super::super::results::Value;
 use super::reduce::ordered;
+use crate::math::Math;
 use crate::schema::FieldType;
 use crate::series::Series;
+use crate::value::{Value, cut, cut_unsigned};
 
 /// What is left of a condition for the rows of one series.
 #[derive(Clone, Debug)]
