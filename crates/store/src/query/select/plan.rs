@@ -1,5 +1,7 @@
 //! What is read of the sources and what is done with it: the calls of a statement as steps.
 
+use std::collections::HashMap;
+
 use wire::influxql::ast::{Cast, Expr, Fill};
 
 use super::expressions::{is_math, is_selector, ranking_columns};
@@ -106,6 +108,8 @@ pub(super) enum Output {
 pub(super) struct Plan {
     /// The tags and fields that are read.
     pub(super) columns: Vec<Column>,
+    /// The place of each, by its name and the order of its type.
+    places: HashMap<(String, u8), usize>,
     /// The calls; `None` are those of a column that is nowhere.
     pub(super) calls: Vec<Option<CallPlan>>,
     /// The places of the columns that are selected beside a call, or without one.
@@ -125,8 +129,7 @@ impl Plan {
     /// # Errors
     /// When a function does not take the type of its argument.
     pub(super) fn of(frame: &Frame<'_>) -> Result<Self, QueryError> {
-        let mut calls: Vec<&Expr> = Vec::new();
-        let mut beside: Vec<&Expr> = Vec::new();
+        let (mut calls, mut beside) = (Distinct::default(), Distinct::default());
         let mut wanted: Vec<&Expr> = Vec::new();
         for field in &frame.of.select.fields {
             wanted.push(&field.expr);
@@ -135,30 +138,26 @@ impl Plan {
             }
         }
         wanted.iter().for_each(|expr| gather(expr, &mut calls, &mut beside));
-        beside.sort_by_key(|expr| match expr {
-            Expr::Reference { name, cast } => (name.clone(), types::order(*cast)),
-            _ => (String::new(), 0),
-        });
+        let beside = beside.sorted();
 
         let mut plan = Self::default();
-        let selector = match calls.as_slice() {
+        let selector = match calls.all.as_slice() {
             [Expr::Call { name, .. }] => is_selector(name),
             _ => false,
         };
-        for call in &calls {
+        for call in &calls.all {
             let planned = plan.call(call, frame, selector)?;
             plan.kinds.push(planned.as_ref().map(|call| call.kind));
             plan.calls.push(planned);
         }
-        for expr in &beside {
+        for expr in &beside.all {
             let at = plan.column(expr);
             plan.beside.push(at);
             plan.kinds.push(plan.columns.get(at).and_then(Column::kind));
         }
         let symbol = |expr: &Expr| {
-            let call = calls.iter().position(|call| *call == expr);
-            let other = || beside.iter().position(|one| *one == expr).map(|at| calls.len() + at);
-            call.or_else(other)
+            let other = || beside.place(expr).map(|at| calls.all.len() + at);
+            calls.place(expr).or_else(other)
         };
         let output = |expr: &&Expr| match symbol(expr) {
             Some(at) => Ok(Output::Value(at)),
@@ -169,7 +168,7 @@ impl Plan {
         };
         plan.outputs = wanted.iter().map(output).collect::<Result<_, _>>()?;
         for tag in 0..frame.written_tags().len() {
-            plan.outputs.push(Output::Value(calls.len() + beside.len() + tag));
+            plan.outputs.push(Output::Value(calls.all.len() + beside.all.len() + tag));
             plan.kinds.push(Some(FieldType::String));
             plan.written_tags += 1;
         }
@@ -187,10 +186,13 @@ impl Plan {
             Expr::Reference { name, cast } => Column { name: name.clone(), of: *cast },
             _ => Column { name: String::new(), of: None },
         };
-        self.columns.iter().position(|known| *known == column).unwrap_or_else(|| {
+        let next = self.columns.len();
+        let named = (column.name.clone(), types::order(column.of));
+        let at = *self.places.entry(named).or_insert(next);
+        if at == next {
             self.columns.push(column);
-            self.columns.len() - 1
-        })
+        }
+        at
     }
 
     fn call(
@@ -327,14 +329,47 @@ fn names(references: &[Expr]) -> Vec<String> {
     references.iter().filter_map(name).collect()
 }
 
-/// The calls and the references beside them, each once.
-fn gather<'a>(expr: &'a Expr, calls: &mut Vec<&'a Expr>, beside: &mut Vec<&'a Expr>) {
+/// Expressions, each once: a statement may have tens of thousands.
+#[derive(Default)]
+struct Distinct<'a> {
+    all: Vec<&'a Expr>,
+    by_text: HashMap<String, Vec<usize>>,
+}
+
+impl<'a> Distinct<'a> {
+    fn add(&mut self, expr: &'a Expr) {
+        let places = self.by_text.entry(expr.to_string()).or_default();
+        if !places.iter().any(|at| self.all[*at] == expr) {
+            places.push(self.all.len());
+            self.all.push(expr);
+        }
+    }
+
+    fn place(&self, expr: &Expr) -> Option<usize> {
+        let mut places = self.by_text.get(&expr.to_string())?.iter().copied();
+        places.find(|at| self.all[*at] == expr)
+    }
+
+    /// The same by name and type.
+    fn sorted(mut self) -> Self {
+        self.all.sort_by_key(|expr| match expr {
+            Expr::Reference { name, cast } => (name.clone(), types::order(*cast)),
+            _ => (String::new(), 0),
+        });
+        let mut sorted = Self::default();
+        self.all.into_iter().for_each(|expr| sorted.add(expr));
+        sorted
+    }
+}
+
+/// The calls and the references beside them.
+fn gather<'a>(expr: &'a Expr, calls: &mut Distinct<'a>, beside: &mut Distinct<'a>) {
     match expr {
-        Expr::Reference { .. } if !beside.contains(&expr) => beside.push(expr),
+        Expr::Reference { .. } => beside.add(expr),
         Expr::Call { name, arguments } if is_math(name) => {
             arguments.iter().for_each(|inner| gather(inner, calls, beside));
         }
-        Expr::Call { .. } if !calls.contains(&expr) => calls.push(expr),
+        Expr::Call { .. } => calls.add(expr),
         Expr::Binary { left, right, .. } => {
             gather(left, calls, beside);
             gather(right, calls, beside);

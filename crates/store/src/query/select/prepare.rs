@@ -157,8 +157,8 @@ fn type_of(name: &str, sources: &[Input]) -> Result<Type, QueryError> {
 }
 
 fn type_in(name: &str, view: &PolicyView, measurement: &str) -> Type {
-    if let Some(of) = view.fields(measurement).get(name) {
-        return Some(types::of_field(*of));
+    if let Some(of) = view.field(measurement, name) {
+        return Some(types::of_field(of));
     }
     view.tag_keys(measurement).iter().any(|key| key == name).then_some(Cast::Tag)
 }
