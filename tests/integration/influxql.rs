@@ -64,6 +64,7 @@ topics! {
     aggregates
     bound_parameters
     casts
+    conditions_over_subqueries
     conditions
     delete
     delete_by_presence

@@ -221,7 +221,7 @@ impl Feeds {
             })
             .collect();
         let is_column = |wanted: &str| names.contains_key(wanted);
-        let filter = Filter::new(frame.of.select.condition.as_ref(), &is_column)?;
+        let filter = Filter::of_subquery(frame.of.select.condition.as_ref(), &is_column)?;
         let at = |wanted: &String| names.get(wanted).copied();
         let conditions: Arc<[usize]> = filter.fields.iter().filter_map(at).collect();
 
