@@ -72,6 +72,7 @@ topics! {
     drop_and_create
     encodings
     execution_errors
+    fields_that_are_nowhere
     fill
     grafana
     group_by_typed_wildcards

@@ -6,6 +6,7 @@ use wire::influxql::ast::{Cast, Expr, Fill};
 
 use super::expressions::{is_math, is_selector, ranking_columns};
 use super::frame::Frame;
+use super::prepare::type_of;
 use super::types::{self, Type, Types};
 use crate::query::expr::{Compiled, Division};
 use crate::query::fill::Filling;
@@ -28,14 +29,7 @@ pub(super) struct Column {
 impl Column {
     /// The type of its values.
     pub(super) fn kind(&self) -> Option<FieldType> {
-        match self.of? {
-            Cast::Float => Some(FieldType::Float),
-            Cast::Integer => Some(FieldType::Integer),
-            Cast::Unsigned => Some(FieldType::Unsigned),
-            Cast::String | Cast::Tag => Some(FieldType::String),
-            Cast::Boolean => Some(FieldType::Boolean),
-            Cast::AnyField => None,
-        }
+        types::values(self.of)
     }
 }
 
@@ -112,6 +106,9 @@ pub(super) struct Plan {
     places: HashMap<(String, u8), usize>,
     /// The calls; `None` are those of a column that is nowhere.
     pub(super) calls: Vec<Option<CallPlan>>,
+    /// Whether the type of each call is known without its points, as that of `mean()` is: then it
+    /// is filled, also where it has a point nowhere.
+    pub(super) is_typed: Vec<bool>,
     /// The places of the columns that are selected beside a call, or without one.
     pub(super) beside: Vec<usize>,
     /// How many tags' values follow those of `beside`: what a ranking call ranks by, which `INTO`
@@ -146,8 +143,14 @@ impl Plan {
             _ => false,
         };
         for call in &calls.all {
-            let planned = plan.call(call, frame, selector)?;
-            plan.kinds.push(planned.as_ref().map(|call| call.kind));
+            let of = Types { of_name: &|_| Ok(None) }.of(call)?;
+            // A call whose type is not known is left out, even where it could count nothing.
+            let planned = match of {
+                Some(_) => plan.steps(call, frame, frame.range, selector)?,
+                None => None,
+            };
+            plan.is_typed.push(of.is_some());
+            plan.kinds.push(planned.as_ref().map_or(types::values(of), |call| Some(call.kind)));
             plan.calls.push(planned);
         }
         for expr in &beside.all {
@@ -195,20 +198,6 @@ impl Plan {
         at
     }
 
-    fn call(
-        &mut self,
-        expr: &Expr,
-        frame: &Frame<'_>,
-        selector: bool,
-    ) -> Result<Option<CallPlan>, QueryError> {
-        // A call whose type is not known is left out, even where it could count nothing.
-        let known = Types { of_name: &|_| Ok(None) };
-        if known.of(expr)?.is_none() {
-            return Ok(None);
-        }
-        self.steps(expr, frame, frame.range, selector)
-    }
-
     /// The steps of a call, those of the calls within it first.
     fn steps(
         &mut self,
@@ -222,35 +211,7 @@ impl Plan {
         let at = Setting { windows: duration != 0, inherited: true, wildcards: true, limit: 0 };
         let first = arguments.first();
         match Call::compile(name, arguments, &at)? {
-            Call::Aggregate(kind) => {
-                let argument = match first {
-                    Some(Expr::Call { arguments, .. }) => arguments.first(),
-                    argument => argument,
-                };
-                let Some((column, kind_in)) = argument.and_then(|one| self.read(one)) else {
-                    return Ok(None);
-                };
-                let aggregate = match Aggregate::new(kind, kind_in, frame.descending()) {
-                    Ok(aggregate) => aggregate,
-                    // Functions see no tags, so that it does not matter that they are text.
-                    Err(_) if self.is_tag(column) => return Ok(None),
-                    Err(error) => return Err(error),
-                };
-                let tags = ranking_columns(expr);
-                let base = if duration == 0 && matches!(kind, Kind::First | Kind::Last) {
-                    Base::Edge(aggregate)
-                } else if tags.is_empty() {
-                    Base::Aggregate(aggregate)
-                } else {
-                    let pick = if matches!(kind, Kind::Top(_)) { Kind::Max } else { Kind::Min };
-                    let pick = Aggregate::new(pick, kind_in, frame.descending())?;
-                    let (tags, keeps_tags) = (names(tags), frame.is_into());
-                    Base::Ranking { pick, rank: aggregate, tags, keeps_tags }
-                };
-                let steps = aggregate_steps(&aggregate, frame, selector);
-                let kind = aggregate.output();
-                Ok(Some(CallPlan { column, base, steps, range, kind }))
-            }
+            Call::Aggregate(kind) => self.aggregate(kind, expr, frame, range, selector),
             Call::Integral { unit_ns } => {
                 let Some((column, kind)) = first.and_then(|one| self.read(one)) else {
                     return Ok(None);
@@ -271,7 +232,11 @@ impl Plan {
                 };
                 let Some(mut plan) = inner else { return Ok(None) };
                 let interval = Some(duration).filter(|interval| *interval > 0);
-                let transform = Transform::new(kind, plan.kind, interval, frame.descending())?;
+                let transform = Transform::new(kind, plan.kind, interval, frame.descending());
+                let transform = match transform {
+                    Err(_) if self.is_nowhere(plan.column, frame)? => return Ok(None),
+                    transform => transform?,
+                };
                 plan.kind = transform.output();
                 plan.steps.push(Step::Transform(transform));
                 Ok(Some(plan))
@@ -279,8 +244,55 @@ impl Plan {
         }
     }
 
+    /// The steps of an aggregate or selector.
+    fn aggregate(
+        &mut self,
+        kind: Kind,
+        expr: &Expr,
+        frame: &Frame<'_>,
+        range: TimeRange,
+        selector: bool,
+    ) -> Result<Option<CallPlan>, QueryError> {
+        let Expr::Call { arguments, .. } = expr else { return Ok(None) };
+        let duration = frame.interval.duration;
+        let argument = match arguments.first() {
+            Some(Expr::Call { arguments, .. }) => arguments.first(),
+            argument => argument,
+        };
+        let Some((column, kind_in)) = argument.and_then(|one| self.read(one)) else {
+            return Ok(None);
+        };
+        let aggregate = match Aggregate::new(kind, kind_in, frame.descending()) {
+            Ok(aggregate) => aggregate,
+            // Functions see no tags, so that it does not matter that they are text.
+            Err(_) if self.is_tag(column) => return Ok(None),
+            // Nor a field that is nowhere, whatever type is written behind it.
+            Err(_) if self.is_nowhere(column, frame)? => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let tags = ranking_columns(expr);
+        let base = if duration == 0 && matches!(kind, Kind::First | Kind::Last) {
+            Base::Edge(aggregate)
+        } else if tags.is_empty() {
+            Base::Aggregate(aggregate)
+        } else {
+            let pick = if matches!(kind, Kind::Top(_)) { Kind::Max } else { Kind::Min };
+            let pick = Aggregate::new(pick, kind_in, frame.descending())?;
+            let (tags, keeps_tags) = (names(tags), frame.is_into());
+            Base::Ranking { pick, rank: aggregate, tags, keeps_tags }
+        };
+        let steps = aggregate_steps(&aggregate, frame, selector);
+        let kind = aggregate.output();
+        Ok(Some(CallPlan { column, base, steps, range, kind }))
+    }
+
     fn is_tag(&self, column: usize) -> bool {
         self.columns.get(column).is_some_and(|column| column.of == Some(Cast::Tag))
+    }
+
+    fn is_nowhere(&self, column: usize, frame: &Frame<'_>) -> Result<bool, QueryError> {
+        let Some(column) = self.columns.get(column) else { return Ok(true) };
+        Ok(type_of(&column.name, &frame.of.sources)?.is_none())
     }
 
     /// The place and type of an argument that is known somewhere.

@@ -132,7 +132,7 @@ fn resolve(
 }
 
 /// The type of a name over all sources.
-fn type_of(name: &str, sources: &[Input]) -> Result<Type, QueryError> {
+pub(super) fn type_of(name: &str, sources: &[Input]) -> Result<Type, QueryError> {
     let mut of: Type = None;
     for source in sources {
         match source {
