@@ -82,6 +82,7 @@ topics! {
     limits_and_order
     math
     negative_zero
+    not_a_number_in_subqueries
     parse_errors
     raw
     regular_expressions

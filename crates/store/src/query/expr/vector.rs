@@ -356,7 +356,14 @@ pub fn cast_array(array: &ArrayRef, to: FieldType) -> Option<ArrayRef> {
     if from.kind() == to {
         return Some(Arc::clone(array));
     }
-    let nulls = from.nulls().cloned();
+    let mut nulls = from.nulls().cloned();
+    if let (Column::Float(values, _), FieldType::Integer | FieldType::Unsigned) = (&from, to)
+        && values.iter().any(|value| value.is_nan())
+    {
+        // NaN is no whole number, and no row of a file has it: a calculation made it.
+        let numbers: NullBuffer = values.iter().map(|value| !value.is_nan()).collect();
+        nulls = NullBuffer::union(nulls.as_ref(), Some(&numbers));
+    }
     macro_rules! cast {
         ($values:expr, $type:ty, $array:ident, $of:expr) => {
             Arc::new($array::new($values.iter().map($of).collect::<Vec<$type>>().into(), nulls))
