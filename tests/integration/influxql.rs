@@ -81,6 +81,7 @@ topics! {
     known_differences
     limits_and_order
     math
+    means_past_64_bits
     negative_zero
     not_a_number_in_subqueries
     parse_errors
