@@ -46,9 +46,9 @@ impl Request<'_> {
         let parameter = |name| self.parameters.get(name);
         let chunk_size = parameter("chunk_size").parse().ok().filter(|size| *size > 0);
         let chunked = parameter("chunked") == "true";
-        let accept = self.head.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+        let accept = self.head.headers.get_all(ACCEPT).into_iter();
         Format {
-            csv: accept.is_some_and(Format::accepts_csv),
+            csv: Format::accepts_csv(accept.filter_map(|accept| accept.to_str().ok())),
             pretty: self.is_pretty(),
             epoch: Epoch::of(parameter("epoch")),
             chunk_size: chunked.then(|| chunk_size.unwrap_or(encode::CHUNK_SIZE_DEFAULT)),
