@@ -64,6 +64,7 @@ topics! {
     aggregates
     bound_parameters
     casts
+    conditions_over_subqueries
     conditions
     delete
     delete_by_presence
@@ -71,6 +72,7 @@ topics! {
     drop_and_create
     encodings
     execution_errors
+    fields_that_are_nowhere
     fill
     grafana
     group_by_typed_wildcards
@@ -79,7 +81,9 @@ topics! {
     known_differences
     limits_and_order
     math
+    means_past_64_bits
     negative_zero
+    not_a_number_in_subqueries
     parse_errors
     raw
     regular_expressions

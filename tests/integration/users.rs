@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rig::http::{Connection, Request};
 use rig::places;
+use rig::weir::Setup;
 
 use crate::hostile_clients::resident_kib;
 use crate::scene::{Scene, assert_points, point};
@@ -66,6 +67,46 @@ fn credentials_are_taken_in_all_of_influxdbs_ways() {
         }
     }
     assert_eq!(scene.weir.send(&Request::get("/ping")).status(), 204, "a ping needs none");
+}
+
+#[test]
+fn what_tells_of_the_whole_server_is_for_administrators() {
+    let users =
+        user("root", "toor", "admin = true") + &user("ann", "a", "read = [\"mine\"]\nwrite = []");
+    let weir = Setup::new().embedded().table(&users).start();
+    let ask = |q: &str, who: &str| {
+        let mut request = Request::query(q, &[("db", "mine")]);
+        request.target = format!("/query?{who}");
+        weir.send(&request)
+    };
+    let (root, ann) = ("u=root&p=toor", "u=ann&p=a");
+    for db in ["mine", "theirs"] {
+        assert_eq!(ask(&format!("CREATE DATABASE {db}"), root).status(), 200);
+    }
+    for what in [
+        "SHARDS",
+        "SHARD GROUPS",
+        "STATS",
+        "DIAGNOSTICS",
+        "USERS",
+        "GRANTS FOR root",
+        "SUBSCRIPTIONS",
+    ] {
+        let q = format!("SHOW {what}");
+        let refused = ask(&q, ann);
+        let why = format!(
+            "error authorizing query: ann not authorized: statement '{q}', requires admin privilege"
+        );
+        assert_eq!((refused.status(), refused.json()["error"].as_str()), (403, Some(&*why)));
+        assert_eq!(ask(&q, root).status(), 200, "{q}");
+        let behind = ask(&format!("SHOW MEASUREMENTS; {q}"), ann);
+        assert_eq!(behind.status(), 403, "{q} behind another statement");
+    }
+    for q in ["SHOW DATABASES", "SHOW CONTINUOUS QUERIES"] {
+        let (anns, roots) = (ask(q, ann), ask(q, root));
+        assert!(anns.text().contains("mine") && !anns.text().contains("theirs"), "{q}");
+        assert!(roots.text().contains("theirs"), "{q}");
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@
 //   a user may read or write a database: front/auth.rs
 //   a query finds a backend: backends/mod.rs; the store's is answered by front/ask.rs
 
-// Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
+// Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   front
 //   admission, assembly
 //   delivery_tasks

@@ -17,10 +17,9 @@
 //   a type of a field is promised, and the promise is void: claims.rs;
 //     influx/src/embedded/settling.rs says when
 
-// Layers, from the top down: a module takes only from those behind it. Tidy counts what goes up.
-//   checker
+// Layers, from the top down: a module takes only from those behind it, which tidy checks.
+//   checker, query
 //   store
-//   query
 //   snapshot
 //   view
 //   compaction, data, inspect
@@ -30,22 +29,28 @@
 //   memtable, series_log
 //   file
 //   outline, tombstone
+//   overreach
+//   condition
 //   claims, scan
-//   catalogue, partition, schema, series, settings
-//   predicate, refusal
+//   catalogue, go_regex, math, partition, schema, series, settings
+//   predicate, refusal, value
 
 mod archive;
 pub mod catalogue;
 mod checker;
 mod claims;
 pub mod compaction;
+mod condition;
 mod data;
 pub mod file;
+mod go_regex;
 pub mod inspect;
 pub mod manifest;
+mod math;
 mod memtable;
 pub mod notices;
 pub mod outline;
+pub mod overreach;
 mod partition;
 pub mod predicate;
 pub mod query;
@@ -58,6 +63,7 @@ mod settings;
 mod snapshot;
 mod store;
 pub mod tombstone;
+pub mod value;
 mod view;
 
 pub use archive::{AcceptError, Archive, Missing, PolicyVersion, Version, accept};

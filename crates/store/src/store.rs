@@ -7,7 +7,11 @@ mod change;
 mod damage_tests;
 mod deletion;
 mod flush;
+mod logged;
+mod memory;
 mod open;
+mod progress;
+mod shared;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -15,9 +19,7 @@ mod tests;
 mod troubles;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use arc_swap::ArcSwap;
 use disk::Disk;
@@ -27,49 +29,33 @@ use crate::catalogue::Catalogue;
 use crate::claims::Claims;
 use crate::data::State;
 use crate::manifest::ManifestError;
-use crate::settings::{MEMORY_BOUND_FACTOR, Settings, SettingsError};
+use crate::settings::{Settings, SettingsError};
 use crate::snapshot::Snapshot;
 
+use logged::LoggedSeries;
+use memory::MemoryAccount;
+use progress::Progress;
+use shared::SharedState;
 use troubles::Work;
 
 pub use apply::Applied;
 pub use flush::FlushError;
-
-/// How often a writer that waits for room looks by itself.
-const ROOM_PERIOD: Duration = Duration::from_millis(50);
 
 /// The embedded store of one process.
 #[derive(Debug)]
 pub struct Store {
     settings: Settings,
     catalogue: ArcSwap<Catalogue>,
-    /// Held before `state` is waited for, so that the applier, which takes it again at once, does
-    /// not starve readers.
-    turn: Mutex<()>,
-    state: Mutex<State>,
+    state: SharedState,
     applier: Mutex<apply::Applier>,
     pub(crate) claims: Claims,
     archive: Arc<Archive>,
     flusher: Mutex<flush::Flusher>,
-    /// How many series of each policy are in its log.
-    logged: Mutex<open::Logged>,
+    logged: LoggedSeries,
     background: background::Background,
     troubles: troubles::Troubles,
-    applied: AtomicU64,
-    position: AtomicU64,
-    /// Whether files are to be removed that nothing else would make a flush for.
-    flush_wanted: AtomicBool,
-    /// Series that are in no file yet.
-    new_series: AtomicU64,
-    /// Whether what was acknowledged before the start is still being applied.
-    replaying: AtomicBool,
-    /// Bytes of the memtables that fill, about.
-    memory: AtomicU64,
-    /// Bytes of those that are being written.
-    frozen_memory: AtomicU64,
-    /// Told when memory has been written; with the lock it needs.
-    room: Condvar,
-    waiting: Mutex<()>,
+    progress: Progress,
+    memory: MemoryAccount,
 }
 
 /// Why the store cannot be opened.
@@ -115,24 +101,16 @@ impl Store {
         let position = archive.version().manifest.position;
         let store = Arc::new(Self {
             catalogue: ArcSwap::new(Arc::clone(&state.catalogue)),
-            turn: Mutex::default(),
-            state: Mutex::new(state),
+            state: SharedState::new(state),
             applier: Mutex::default(),
             claims,
             archive,
             flusher: Mutex::default(),
-            logged: Mutex::new(logged),
+            logged,
             background: background::Background::default(),
             troubles: troubles::Troubles::default(),
-            applied: AtomicU64::new(position),
-            position: AtomicU64::new(position),
-            flush_wanted: AtomicBool::new(false),
-            new_series: AtomicU64::new(0),
-            replaying: AtomicBool::new(false),
-            memory: AtomicU64::new(0),
-            frozen_memory: AtomicU64::new(0),
-            room: Condvar::new(),
-            waiting: Mutex::default(),
+            progress: Progress::from(position),
+            memory: MemoryAccount::new(settings.memory.bytes()),
             settings,
         });
         store.background.start(&store).map_err(OpenError::Thread)?;
@@ -148,12 +126,12 @@ impl Store {
     /// The journal position up to which everything is in files; records that end behind it are to
     /// be applied again after a start.
     pub fn position(&self) -> u64 {
-        self.position.load(Ordering::Acquire)
+        self.progress.filed()
     }
 
     /// The end of the last record applied, or [`position`](Self::position) if there is none.
     pub fn applied(&self) -> u64 {
-        self.applied.load(Ordering::Acquire)
+        self.progress.applied()
     }
 
     /// The files, for whoever looks at them.
@@ -178,19 +156,18 @@ impl Store {
 
     /// Whether enough is in memory for a flush.
     pub fn flush_due(&self) -> bool {
-        self.memory.load(Ordering::Relaxed) >= self.settings.memory.bytes()
-            || self.flush_wanted.load(Ordering::Relaxed)
+        self.memory.is_full() || self.background.is_flush_wanted()
     }
 
     /// How many series are in no file yet: each takes longer to apply again than its bytes tell.
     pub fn new_series(&self) -> u64 {
-        self.new_series.load(Ordering::Relaxed)
+        self.logged.new_series()
     }
 
     /// Says whether what was acknowledged before the start is being applied: no files are joined
     /// meanwhile.
     pub fn set_replaying(&self, replaying: bool) {
-        self.replaying.store(replaying, Ordering::Relaxed);
+        self.background.set_replaying(replaying);
     }
 
     /// What of the work on files failed the last time it was tried, in words.
@@ -207,19 +184,13 @@ impl Store {
     /// Whether memory is full and can't be written as files: nothing more should come. What comes
     /// all the same is taken, so that all that was acknowledged can be asked for.
     pub fn is_stuck(&self) -> bool {
-        self.troubles.has(Work::Flush) && self.is_over_full()
-    }
-
-    fn is_over_full(&self) -> bool {
-        let frozen = self.frozen_memory.load(Ordering::Relaxed);
-        let all = self.memory.load(Ordering::Relaxed) + frozen;
-        all >= self.settings.memory.bytes() * MEMORY_BOUND_FACTOR
+        self.troubles.has(Work::Flush) && self.memory.is_over_full()
     }
 
     /// Ends the store's threads. What is in memory only, the journal has.
     pub fn close(&self) {
         self.background.stop();
-        self.room.notify_all();
+        self.memory.wake_waiting();
     }
 
     /// Shows how large it is among the metrics.
@@ -227,8 +198,6 @@ impl Store {
         let store = Arc::downgrade(self);
         registry.collect(move |encoder| {
             let Some(store) = store.upgrade() else { return };
-            let memory = store.memory.load(Ordering::Relaxed);
-            let frozen = store.frozen_memory.load(Ordering::Relaxed);
             let state = store.lock().clone();
             let entries = || state.version.manifest.policies.values();
             let files: usize = entries().map(|entry| entry.files.len()).sum();
@@ -253,7 +222,7 @@ impl Store {
                      damaged; not those that an operator has accepted.",
                     missing_points,
                 ),
-                ("weir_store_memory_bytes", "Points in memory only, about.", memory + frozen),
+                ("weir_store_memory_bytes", "Points in memory only, about.", store.memory.bytes()),
                 ("weir_store_files", "Files of points.", files as u64),
                 ("weir_store_files_bytes", "Bytes of the files of points.", bytes),
                 ("weir_store_series", "Series there have been.", series),
@@ -269,26 +238,15 @@ impl Store {
     /// be written it goes on: no more is acknowledged ([`is_stuck`](Self::is_stuck)), and what was
     /// is to be seen.
     fn wait_for_room(&self) {
-        if self.memory.load(Ordering::Relaxed) < self.settings.memory.bytes() {
-            return;
-        }
-        self.background.wake();
-        let is_full = || {
-            let has_hope = !self.background.is_over() && !self.troubles.has(Work::Flush);
-            has_hope && self.is_over_full()
-        };
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        while is_full() {
-            let waited = self.room.wait_timeout(waiting, ROOM_PERIOD);
-            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if self.memory.is_full() {
+            self.background.wake();
+            let has_hope = || !self.background.is_over() && !self.troubles.has(Work::Flush);
+            self.memory.wait_for_room(has_hope);
         }
     }
 
     /// The state, to be read or changed.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(turn);
-        state
+        self.state.lock()
     }
 }

@@ -74,6 +74,12 @@ impl PolicyView {
         fields.map(|(name, of)| (name.to_owned(), of)).collect()
     }
 
+    /// The type of one field of a measurement, where there is such a field.
+    pub fn field(&self, measurement: &str, name: &str) -> Option<FieldType> {
+        let fields = &self.measurement(measurement)?.fields;
+        fields.find(name).map(|(_, of)| of)
+    }
+
     /// The tag keys of a measurement, sorted.
     pub fn tag_keys(&self, measurement: &str) -> Vec<String> {
         let index = self.index();

@@ -31,10 +31,34 @@ pub struct BackendStatus {
     /// When that was, in seconds since 1970.
     pub last_error_at: Option<f64>,
     /// The account of its points.
-    pub cursor: Option<CursorStatus>,
+    pub cursor: Option<PointAccount>,
     /// What the embedded store's answers lack since files are damaged, in words; not what was
     /// accepted by `weir store accept`.
     pub missing: Vec<String>,
+}
+
+/// The account of a backend's points: `accepted` is `delivered`, `dead_lettered`, `dropped_total`
+/// and `waiting` together.
+#[derive(Debug, Clone, Serialize)]
+pub struct PointAccount {
+    #[serde(flatten)]
+    cursor: CursorStatus,
+    /// Points that it never gets, whatever the reason.
+    dropped_total: u64,
+}
+
+impl From<&CursorStatus> for PointAccount {
+    fn from(cursor: &CursorStatus) -> Self {
+        Self { cursor: cursor.clone(), dropped_total: cursor.dropped_total() }
+    }
+}
+
+impl std::ops::Deref for PointAccount {
+    type Target = CursorStatus;
+
+    fn deref(&self) -> &CursorStatus {
+        &self.cursor
+    }
 }
 
 impl BackendStatus {
@@ -74,7 +98,28 @@ pub fn status_of(
         behind_seconds: standing.behind().as_secs_f64(),
         last_error_at: error.as_ref().map(|(_, at)| since_1970(*at)),
         last_error: error.map(|(words, _)| words),
-        cursor: cursors.iter().find(|cursor| cursor.name == settings.name).cloned(),
+        cursor: cursors.iter().find(|cursor| cursor.name == settings.name).map(Into::into),
         missing: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_of_the_status_finds_what_makes_an_account_add_up() {
+        let cursor = CursorStatus {
+            accepted: 10,
+            delivered: 4,
+            dropped: 1,
+            dropped_oldest: 2,
+            dropped_damaged: 3,
+            ..CursorStatus::default()
+        };
+        let shown = serde_json::to_value(PointAccount::from(&cursor)).unwrap();
+        let number = |key: &str| shown[key].as_u64().unwrap();
+        assert_eq!(number("accepted"), number("delivered") + number("dropped_total"));
+        assert_eq!(number("dropped_oldest"), 2);
     }
 }

@@ -8,9 +8,10 @@ use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
 use store::QueryError;
 use store::notices::Notices;
+use store::overreach;
 use store::query::context::{Context, Target};
 use store::query::encode::{self, Epoch, Format};
-use store::query::{self, ddl, overreach};
+use store::query::{self, ddl};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -45,9 +46,9 @@ impl Request<'_> {
         let parameter = |name| self.parameters.get(name);
         let chunk_size = parameter("chunk_size").parse().ok().filter(|size| *size > 0);
         let chunked = parameter("chunked") == "true";
-        let accept = self.head.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+        let accept = self.head.headers.get_all(ACCEPT).into_iter();
         Format {
-            csv: accept.is_some_and(Format::accepts_csv),
+            csv: Format::accepts_csv(accept.filter_map(|accept| accept.to_str().ok())),
             pretty: self.is_pretty(),
             epoch: Epoch::of(parameter("epoch")),
             chunk_size: chunked.then(|| chunk_size.unwrap_or(encode::CHUNK_SIZE_DEFAULT)),

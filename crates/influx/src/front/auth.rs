@@ -281,14 +281,16 @@ impl InForce {
         self.remembered.load().get(key).cloned()
     }
 
-    /// The user that a token signed with the shared secret names. HMAC only, and `exp` must be
-    /// there, as in InfluxDB.
+    /// The user that a token signed with the shared secret names. HMAC only, `exp` must be there,
+    /// `nbf` must have come, and a token that names an audience is for somebody else, as in
+    /// InfluxDB 1.8 (RFC 7519, section 4.1).
     fn bearer(&self, token: &str) -> Result<Arc<User>, NoBearer> {
         use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 
         #[derive(serde::Deserialize)]
         struct Claims {
             username: Option<String>,
+            nbf: Option<serde_json::Value>,
         }
         let refused = |why: &str| NoBearer { user: None, why: why.to_owned() };
         let secret = self.token_secret.as_ref().ok_or_else(|| refused("bearer auth disabled"))?;
@@ -296,9 +298,13 @@ impl InForce {
         let mut rules = Validation::new(Algorithm::HS256);
         rules.algorithms = vec![Algorithm::HS256, Algorithm::HS384, Algorithm::HS512];
         rules.leeway = 0;
-        rules.validate_aud = false;
+        rules.validate_nbf = true;
+        rules.validate_aud = true;
         let decoded = decode::<Claims>(token, &key, &rules);
         let claims = decoded.map_err(|error| refused(&token_error(&error)))?.claims;
+        if claims.nbf.is_some_and(|nbf| !nbf.is_number()) {
+            return Err(refused("invalid token: nbf is not a number"));
+        }
         match claims.username {
             None => Err(refused("username in token must be a string")),
             Some(name) if name.is_empty() => Err(refused("token must contain a username")),
@@ -321,6 +327,8 @@ fn token_error(error: &jsonwebtoken::errors::Error) -> String {
     use jsonwebtoken::errors::ErrorKind;
     match error.kind() {
         ErrorKind::ExpiredSignature => "Token is expired".to_owned(),
+        ErrorKind::ImmatureSignature => "token is not valid yet".to_owned(),
+        ErrorKind::InvalidAudience => "the token is for another audience".to_owned(),
         ErrorKind::InvalidSignature => "signature is invalid".to_owned(),
         ErrorKind::MissingRequiredClaim(claim) if claim == "exp" => {
             "token expiration required".to_owned()
@@ -468,5 +476,25 @@ mod tests {
         ] {
             assert!(auth.authenticate(Some(Credentials::Bearer(&bad)), &from(PEER)).await.is_err());
         }
+    }
+
+    #[tokio::test]
+    async fn a_token_that_is_not_valid_yet_or_for_somebody_else_lets_nobody_in() {
+        use jsonwebtoken::{EncodingKey, Header, encode};
+        let auth = Authenticator::new(&users(), Some("s".into()));
+        let is_let_in = async |claim: &str, value: serde_json::Value| {
+            let mut claims = serde_json::json!({"username": "ann", "exp": 4_000_000_000_u64});
+            claims[claim] = value;
+            let token = encode(&Header::default(), &claims, &EncodingKey::from_secret(b"s"));
+            let token = token.unwrap();
+            auth.authenticate(Some(Credentials::Bearer(&token)), &from(PEER)).await.is_ok()
+        };
+        assert!(is_let_in("nbf", 1.into()).await);
+        assert!(is_let_in("nbf", 1.5.into()).await);
+        assert!(!is_let_in("nbf", 3_900_000_000_u64.into()).await);
+        assert!(!is_let_in("nbf", 3_900_000_000.5.into()).await);
+        assert!(!is_let_in("nbf", "tomorrow".into()).await);
+        assert!(!is_let_in("aud", "another".into()).await);
+        assert!(is_let_in("iat", 3_900_000_000_u64.into()).await, "as InfluxDB 1.8 does");
     }
 }

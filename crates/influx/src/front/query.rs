@@ -416,5 +416,5 @@ fn bad_request(message: &str) -> Answer {
 
 /// Whether a statement is for one backend to answer, and changes nothing on it.
 fn is_read(kind: &Kind) -> bool {
-    matches!(kind, Kind::Read | Kind::ShowDatabases | Kind::Local)
+    matches!(kind, Kind::Read | Kind::ShowDatabases | Kind::ReadAsAdmin | Kind::Local)
 }

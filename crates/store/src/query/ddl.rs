@@ -1,10 +1,11 @@
 //! Statements that change something, before they are written to the journal: what InfluxDB would
 //! refuse is refused here, so that what is in the journal can be applied.
 
-use wire::influxql::ast::{Expr, Selection, Statement};
+use wire::influxql::ast::{Selection, Statement};
 
 use super::results::Message;
 use crate::catalogue::Catalogue;
+use crate::condition::has_time;
 use crate::refusal::QueryError;
 
 /// Whether a statement changes the store and so has to go through the journal.
@@ -68,19 +69,6 @@ fn valid_name(name: &str) -> Result<(), QueryError> {
         && name.chars().all(printable)
         && !name.contains(['/', '\\']);
     if valid { Ok(()) } else { Err(QueryError("invalid name".to_owned())) }
-}
-
-/// Whether a condition says anything of time (`influxql.HasTimeExpr`).
-pub fn has_time(condition: &Expr) -> bool {
-    let is_time =
-        |expr: &Expr| matches!(expr, Expr::Reference { name, .. } if name.to_lowercase() == "time");
-    match condition {
-        Expr::Binary { left, right, .. } => {
-            is_time(left) || is_time(right) || has_time(left) || has_time(right)
-        }
-        Expr::Paren(inner) => has_time(inner),
-        _ => false,
-    }
 }
 
 /// What a `GET` of a changing statement is told besides its result; `DELETE` is told nothing.

@@ -9,11 +9,12 @@ use serde_json::Value;
 use wire::influxql::ast::{Expr, Op, Statement};
 use wire::influxql::{Params, parse};
 
-use super::condition::{Constants, reduce};
 use super::context::Context;
 use super::encode::{self, Epoch, Format};
-use super::{overreach, regex, run};
+use super::run;
+use crate::condition::{Constants, reduce};
 use crate::store::testing::TestStore;
+use crate::{go_regex, overreach};
 
 const NOW: i64 = 1_600_000_000_000_000_000;
 const ANSWERS: &str = include_str!("../../fixtures/deletions.jsonl");
@@ -173,7 +174,7 @@ fn holds(condition: &Expr, tag: &dyn Fn(&str) -> String, time: i64) -> Option<bo
         Expr::Binary { op, left, right } => (*op, &**left, &**right),
         _ => return None,
     };
-    let ordered = |order| super::condition::ordered(op, Some(order));
+    let ordered = |order| crate::condition::ordered(op, Some(order));
     if let (Expr::Reference { name, .. }, Expr::Integer(ns)) = (left, right) {
         return (name == "time").then(|| ordered(time.cmp(ns))).flatten();
     }
@@ -184,7 +185,7 @@ fn holds(condition: &Expr, tag: &dyn Fn(&str) -> String, time: i64) -> Option<bo
     };
     match (op, right) {
         (Op::EqualRegex | Op::NotEqualRegex, Expr::Regex(pattern)) => {
-            let matched = regex::compile(&pattern.0).unwrap().is_match(text(left)?.as_bytes());
+            let matched = go_regex::compile(&pattern.0).unwrap().is_match(text(left)?.as_bytes());
             Some(matched == (op == Op::EqualRegex))
         }
         _ => ordered(text(left)?.cmp(&text(right)?)),

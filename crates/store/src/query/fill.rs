@@ -5,9 +5,9 @@ use std::iter::Peekable;
 use wire::influxql::ast::Fill;
 
 use super::expr::cast;
-use super::results::Value;
 use super::window::{Starts, Windows};
 use crate::schema::FieldType;
+use crate::value::Value;
 
 /// What a column is filled with.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,17 +7,16 @@
 //! thread.
 
 // Layers, from the top down.
-//   normalise, overreach, show
+//   normalise, show
 //   ddl, encode, registry, select
-//   condition, context, drive, fill
+//   context, drive, fill
 //   expr
-//   functions, regex
+//   functions
 //   results, window
 //   timezone
 
 #[cfg(test)]
 mod chance_tests;
-pub mod condition;
 pub mod context;
 pub mod ddl;
 #[cfg(test)]
@@ -30,8 +29,6 @@ pub mod functions;
 #[cfg(test)]
 mod held_up_tests;
 mod normalise;
-pub mod overreach;
-pub mod regex;
 pub mod registry;
 pub mod results;
 pub mod select;

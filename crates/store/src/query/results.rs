@@ -3,24 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// One value of a row.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// There is no value.
-    Null,
-    /// A 64-bit floating-point number.
-    Float(f64),
-    /// A signed 64-bit integer.
-    Integer(i64),
-    /// An unsigned 64-bit integer.
-    Unsigned(u64),
-    /// A string or a tag's value.
-    String(Arc<str>),
-    /// A boolean, `true` or `false`.
-    Boolean(bool),
-    /// A time, nanoseconds since 1970; shown as RFC 3339 or in the epoch asked for.
-    Time(i64),
-}
+use crate::value::Value;
 
 /// A table of the answer: all rows of one series, or as many of them as a chunk holds.
 #[derive(Clone, Debug, PartialEq)]

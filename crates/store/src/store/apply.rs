@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use wire::line::{Field, Fields, Value};
@@ -68,7 +67,7 @@ impl Store {
         lines: &[u8],
         refused: &mut dyn FnMut(&[u8], &str),
     ) -> Applied {
-        if end <= self.applied() {
+        if self.progress.has_applied(end) {
             return Applied::default();
         }
         self.wait_for_room();
@@ -99,13 +98,12 @@ impl Store {
                     }
                     fields.clear();
                 }
-                let new = u64::from(policy.series_bound - bound);
-                self.new_series.fetch_add(new, Ordering::Relaxed);
+                self.logged.add_new(policy.series_bound - bound);
             }
         }
         // Within the lock: a snapshot taken after this position is read has the record.
-        self.applied.store(end, Ordering::Release);
-        self.memory.fetch_add(bytes, Ordering::Relaxed);
+        self.progress.note_applied(end);
+        self.memory.add(bytes);
         drop(state);
         applied
     }

@@ -23,8 +23,6 @@ const IDLE_AFTER: Duration = Duration::from_secs(60);
 /// How long nothing must have been applied before what is in memory is written, though there is
 /// room for more: queries read files faster.
 const RESTED_AFTER: Duration = Duration::from_secs(5);
-/// The share of the memory that is worth a file then.
-const WORTH_A_FILE: u64 = 8;
 /// How often retention is looked after.
 const RETENTION_PERIOD: Duration = Duration::from_secs(60);
 
@@ -33,6 +31,10 @@ const RETENTION_PERIOD: Duration = Duration::from_secs(60);
 pub(super) struct Background {
     threads: Mutex<Vec<JoinHandle<()>>>,
     wake: Arc<Wake>,
+    /// Whether files are to be removed that nothing else would make a flush for.
+    flush_wanted: AtomicBool,
+    /// Whether what was acknowledged before the start is still being applied.
+    replaying: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +66,31 @@ impl Background {
     pub(super) fn wake(&self) {
         *self.wake.asked.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.wake.changed.notify_all();
+    }
+
+    /// Asks for a flush though memory is not full.
+    pub(super) fn want_flush(&self) {
+        self.flush_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a flush was asked for that has not begun.
+    pub(super) fn is_flush_wanted(&self) -> bool {
+        self.flush_wanted.load(Ordering::Relaxed)
+    }
+
+    /// A flush begins: it does what was asked for.
+    pub(super) fn begin_flush(&self) {
+        self.flush_wanted.store(false, Ordering::Relaxed);
+    }
+
+    /// Says whether what was acknowledged before the start is being applied.
+    pub(super) fn set_replaying(&self, replaying: bool) {
+        self.replaying.store(replaying, Ordering::Relaxed);
+    }
+
+    /// Whether files may be joined: not while a start applies what the journal has.
+    pub(super) fn may_join(&self) -> bool {
+        !self.replaying.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -106,7 +133,7 @@ fn flush_loop(store: &Weak<Store>, wake: &Wake) {
     let (mut applied, mut since) = (0, Instant::now());
     while wake.wait(PERIOD, true) {
         let Some(store) = store.upgrade() else { return };
-        if store.applied() == store.position() {
+        if store.progress.is_all_filed() {
             flushed = Instant::now();
         }
         if applied != store.applied() {
@@ -114,7 +141,7 @@ fn flush_loop(store: &Weak<Store>, wake: &Wake) {
         }
         let mut failed = false;
         let is_old = flushed.elapsed() >= store.settings.flush_interval.get();
-        let rests = since.elapsed() >= RESTED_AFTER && store.is_worth_a_file();
+        let rests = since.elapsed() >= RESTED_AFTER && store.memory.is_worth_a_file();
         if store.flush_due() || is_old || rests {
             failed |= report(Work::Flush, &store.flush());
             flushed = Instant::now();
@@ -159,19 +186,14 @@ fn now_ns() -> i64 {
 }
 
 impl Store {
-    fn is_worth_a_file(&self) -> bool {
-        self.memory.load(Ordering::Relaxed) >= self.settings.memory.bytes() / WORTH_A_FILE
-    }
-
     /// Looks after files that were found damaged, and joins some, if that is worth it and nothing
     /// is being replayed. Whether something failed.
     fn compact_once(&self, thorough: bool) -> bool {
         let mut outcome = self.look_after_damage();
         outcome = outcome.and(self.archive.take_acceptance().map(drop).map_err(Into::into));
         let names = |policy: u64| self.names_of(policy);
-        let replaying = self.replaying.load(Ordering::Relaxed);
-        let job = if replaying { None } else { compaction::next(&self.archive, &names, thorough) };
-        if let Some(job) = job {
+        let next = || compaction::next(&self.archive, &names, thorough);
+        if let Some(job) = self.background.may_join().then(next).flatten() {
             outcome = outcome.and(job.run().map(drop));
         }
         self.take_version();

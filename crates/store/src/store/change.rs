@@ -1,7 +1,6 @@
 //! Statements that change the store.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use wire::influxql::ast::Statement;
 
@@ -25,7 +24,7 @@ impl Store {
         rp: &str,
         now_ns: i64,
     ) -> Result<(), QueryError> {
-        if end <= self.applied() {
+        if self.progress.has_applied(end) {
             return Ok(());
         }
         let _ = rp;
@@ -34,7 +33,7 @@ impl Store {
         } else {
             self.delete(end, statement, db, now_ns)
         };
-        self.applied.store(end, Ordering::Release);
+        self.progress.note_applied(end);
         result
     }
 
@@ -48,7 +47,7 @@ impl Store {
         self.catalogue.store(Arc::clone(&catalogue));
         self.claims.keep(&catalogue);
         if matches!(statement, Statement::DropDatabase(_) | Statement::DropRetentionPolicy { .. }) {
-            self.flush_wanted.store(true, Ordering::Relaxed);
+            self.background.want_flush();
         }
         Ok(())
     }

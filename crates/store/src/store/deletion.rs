@@ -8,15 +8,15 @@ use wire::influxql::ast::{MeasurementName, Selection, Source, Statement};
 
 use super::Store;
 use crate::catalogue::Database;
+use crate::condition::{self, Condition, Constants, Filter, RowFilter, TagReading, has_time};
 use crate::data::{PolicyData, State};
 use crate::predicate::TagPredicate;
-use crate::query::condition::{self, Condition, Constants, Filter, RowFilter, TagReading};
-use crate::query::{ddl, overreach, regex};
 use crate::refusal::QueryError;
 use crate::scan::TimeRange;
 use crate::schema::FieldSet;
 use crate::series::{Series, SeriesIndex};
 use crate::tombstone::{Active, Tombstone};
+use crate::{go_regex, overreach};
 
 /// What is deleted of one measurement of one policy.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Store {
                         let known = Constants { now_ns: Some(now_ns), zone: None };
                         of = of.map(|of| condition::reduce(&of, known));
                     }
-                    _ if of.as_ref().is_some_and(ddl::has_time) => {
+                    _ if of.as_ref().is_some_and(has_time) => {
                         let text = "DROP SERIES doesn't support time in WHERE clause";
                         return Err(QueryError(text.to_owned()));
                     }
@@ -119,7 +119,7 @@ fn edit(policy: &mut PolicyData, number: u32, ids: &[u32], time: TimeRange) {
 enum Which {
     All,
     Names(Vec<String>),
-    Matching(Vec<Arc<::regex::bytes::Regex>>, Vec<String>),
+    Matching(Vec<Arc<regex::bytes::Regex>>, Vec<String>),
 }
 
 impl Which {
@@ -129,7 +129,7 @@ impl Which {
             match source {
                 Source::Measurement(of) => match &of.name {
                     MeasurementName::Name(name) => names.push(name.clone()),
-                    MeasurementName::Regex(of) => patterns.push(regex::compile(&of.0)?),
+                    MeasurementName::Regex(of) => patterns.push(go_regex::compile(&of.0)?),
                     MeasurementName::Same => {}
                 },
                 Source::Subquery(_) => {

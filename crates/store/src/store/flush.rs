@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use disk::Disk;
 
 use super::Store;
-use super::open::Reach;
+use super::logged::Reach;
 use super::troubles::Work;
 use crate::catalogue::{Catalogue, Ids};
 use crate::data::{MeasurementData, PolicyData, State};
@@ -85,7 +84,7 @@ impl Store {
         self.troubles.note(Work::Flush, &flushed);
         if flushed.is_err() {
             // Who waits for room learns that there will be none.
-            self.room.notify_all();
+            self.memory.wake_waiting();
         }
         flushed
     }
@@ -97,7 +96,7 @@ impl Store {
             self.write_frozen(&frozen)?;
             flusher.frozen = None;
         }
-        if self.applied() > self.position() {
+        if !self.progress.is_all_filed() {
             let frozen = self.freeze();
             flusher.frozen = Some(frozen.clone());
             self.write_frozen(&frozen)?;
@@ -110,7 +109,7 @@ impl Store {
     fn freeze(&self) -> Frozen {
         let mut state = self.lock();
         let position = self.applied();
-        self.flush_wanted.store(false, Ordering::Relaxed);
+        self.background.begin_flush();
         let policies: Vec<u64> = state.policies.keys().copied().collect();
         for id in policies {
             let Some(policy) = Arc::make_mut(&mut state.policies).get_mut(&id) else { continue };
@@ -124,8 +123,7 @@ impl Store {
                 }
             }
         }
-        let bytes = self.memory.swap(0, Ordering::Relaxed);
-        self.frozen_memory.store(bytes, Ordering::Relaxed);
+        let bytes = self.memory.freeze();
         Frozen { position, state: state.clone(), bytes }
     }
 
@@ -148,11 +146,10 @@ impl Store {
                 let mut state = self.lock();
                 state.version = version;
                 state.drop_frozen(included);
-                self.position.store(frozen.position, Ordering::Release);
+                self.progress.note_filed(frozen.position);
                 drop(state);
                 self.note_logged(&written);
-                self.frozen_memory.store(0, Ordering::Relaxed);
-                self.room.notify_all();
+                self.memory.free_frozen();
                 let files: usize = written.iter().map(|of| of.files.len()).sum();
                 let (bytes, took) = (frozen.bytes, started.elapsed());
                 tracing::debug!(files, bytes, ?took, position = frozen.position, "flushed");
@@ -271,10 +268,7 @@ impl Store {
 
     /// Appends the series that are new or were dropped to the log of the policy.
     fn log_series(&self, policy: &PolicyData, new: &mut PolicyFlush) -> Result<(), FlushError> {
-        let logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        let Reach { bound: from, mark } =
-            logged.get(&policy.ids.policy).copied().unwrap_or_default();
-        drop(logged);
+        let Reach { bound: from, mark } = self.logged.reach(policy.ids.policy);
         new.series = mark;
         let mut index = policy.index.write().unwrap_or_else(PoisonError::into_inner);
         let dropped = index.take_dropped();
@@ -299,17 +293,11 @@ impl Store {
 
     fn note_logged(&self, written: &[PolicyFlush]) {
         let state = self.lock();
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        for of in written {
-            if let Some(bound) = of.logged {
-                logged.insert(of.ids.policy, Reach { bound, mark: of.series });
-            }
-        }
-        let new = state.policies.iter().map(|(id, policy)| {
-            let reach = logged.get(id).map_or(0, |reach| reach.bound);
-            u64::from(policy.series_bound.saturating_sub(reach))
+        let grown = written.iter().filter_map(|of| {
+            of.logged.map(|bound| (of.ids.policy, Reach { bound, mark: of.series }))
         });
-        self.new_series.store(new.sum(), Ordering::Relaxed);
+        let bounds = state.policies.iter().map(|(id, policy)| (*id, policy.series_bound));
+        self.logged.note(grown, bounds);
     }
 
     /// What was deleted since the manifest was written, by policy.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
+use super::logged::{LoggedSeries, Reach};
 use crate::archive::{Archive, Version, policy_dir};
 use crate::claims::Claims;
 use crate::data::{PolicyData, State};
@@ -13,18 +14,6 @@ use crate::scan::TimeRange;
 use crate::series::SeriesIndex;
 use crate::series_log::{self, SeriesMark};
 
-/// How far the log of series of each policy reaches.
-pub(super) type Logged = HashMap<u64, Reach>;
-
-/// How far a log of series reaches.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reach {
-    /// Series below are in it.
-    pub(super) bound: u32,
-    /// How much of it counts.
-    pub(super) mark: SeriesMark,
-}
-
 /// Builds what is kept in memory of what is in files.
 ///
 /// # Errors
@@ -33,11 +22,11 @@ pub(super) fn state(
     dir: &Path,
     archive: &Archive,
     claims: &Claims,
-) -> Result<(State, Logged), ManifestError> {
+) -> Result<(State, LoggedSeries), ManifestError> {
     let version = archive.version();
     let mut state = State { version: Arc::clone(&version), ..State::default() };
     state.take_catalogue(Arc::new(version.manifest.catalogue.clone()));
-    let mut logged = Logged::new();
+    let mut reaches = HashMap::new();
     let policies = Arc::make_mut(&mut state.policies);
     for (id, policy) in policies.iter_mut() {
         let policy = Arc::make_mut(policy);
@@ -56,10 +45,10 @@ pub(super) fn state(
             index.take_dropped();
         }
         load_schema(&version, *id, policy, claims);
-        logged.insert(*id, reach);
+        reaches.insert(*id, reach);
     }
     state.version = archive.version();
-    Ok((state, logged))
+    Ok((state, LoggedSeries::found(reaches)))
 }
 
 fn read_log(dir: &Path, mark: SeriesMark, index: &mut SeriesIndex) -> Result<(), FileError> {

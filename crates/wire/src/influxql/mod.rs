@@ -40,6 +40,9 @@ pub enum Kind {
     Read,
     /// `SHOW DATABASES`: a read whose answer depends on what the user may see.
     ShowDatabases,
+    /// A read that tells of the whole server: `SHOW SHARDS`, `SHARD GROUPS`, `STATS`,
+    /// `DIAGNOSTICS`, `USERS`, `GRANTS`, `SUBSCRIPTIONS`. For admins.
+    ReadAsAdmin,
     /// Changes data or schema: every backend must run it, at the same place among the writes.
     Change(Change),
     /// About users and their rights: never written down, since it may hold a password.

@@ -105,7 +105,8 @@ fn explain(reader: &mut Reader<'_>) -> Result<Kind> {
 }
 
 fn show(reader: &mut Reader<'_>) -> Result<Kind> {
-    match reader.one_of(&SHOWN)? {
+    let what = reader.one_of(&SHOWN)?;
+    match what {
         "DATABASES" => return Ok(Kind::ShowDatabases),
         "CONTINUOUS" => reader.expect("QUERIES")?,
         "FIELD" => drop(reader.one_of(&["KEY", "KEYS"])?),
@@ -117,7 +118,9 @@ fn show(reader: &mut Reader<'_>) -> Result<Kind> {
         _ => {}
     }
     reader.skip()?;
-    Ok(Kind::Read)
+    let tells_of_all =
+        ["DIAGNOSTICS", "GRANTS", "SHARD", "SHARDS", "STATS", "SUBSCRIPTIONS", "USERS"];
+    Ok(if tells_of_all.contains(&what) { Kind::ReadAsAdmin } else { Kind::Read })
 }
 
 fn create(reader: &mut Reader<'_>) -> Result<Kind> {

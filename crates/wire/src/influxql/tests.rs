@@ -100,27 +100,32 @@ fn what_reads() {
         "EXPLAIN ANALYZE SELECT a FROM b",
         "EXPLAIN ANALYZE VERBOSE SELECT a FROM b",
         "SHOW CONTINUOUS QUERIES",
-        "SHOW DIAGNOSTICS",
         "SHOW FIELD KEYS FROM m",
         "SHOW FIELD KEY CARDINALITY",
-        "SHOW GRANTS FOR jane",
         "SHOW MEASUREMENT CARDINALITY",
         "SHOW MEASUREMENTS",
         "SHOW QUERIES",
         "SHOW RETENTION POLICIES ON db",
         "SHOW SERIES",
         "SHOW SERIES EXACT CARDINALITY",
+        "SHOW TAG KEYS",
+        "SHOW TAG KEY CARDINALITY",
+        "SHOW TAG VALUES WITH KEY = host",
+    ];
+    for text in reads {
+        assert_eq!(kinds(text), [Kind::Read], "{text}");
+    }
+    for text in [
+        "SHOW DIAGNOSTICS",
+        "SHOW GRANTS FOR jane",
         "SHOW SHARD GROUPS",
         "SHOW SHARDS",
         "SHOW STATS FOR 'indexes'",
         "SHOW SUBSCRIPTIONS",
-        "SHOW TAG KEYS",
-        "SHOW TAG KEY CARDINALITY",
-        "SHOW TAG VALUES WITH KEY = host",
         "SHOW USERS",
-    ];
-    for text in reads {
-        assert_eq!(kinds(text), [Kind::Read], "{text}");
+        "show shards",
+    ] {
+        assert_eq!(kinds(text), [Kind::ReadAsAdmin], "{text}");
     }
     // InfluxDB reads the name `b` here, and then misses a FROM: no server runs it.
     assert_eq!(kinds("SELECT a into\"b\" FROM c"), [Kind::Read]);

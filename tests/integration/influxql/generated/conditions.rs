@@ -66,6 +66,30 @@ fn tree(chance: &mut StdRng, measurement: &Measurement, depth: u32) -> String {
     if chance.random_bool(0.6) { tag(chance) } else { field(chance, measurement) }
 }
 
+/// A condition on the rows of a sub-query: of names with types behind them, of two names, of
+/// booleans that may be null.
+pub fn of_rows(chance: &mut StdRng, measurement: &Measurement, depth: u32) -> String {
+    if depth > 0 && chance.random_bool(0.4) {
+        let op = ["AND", "OR"].choose(chance).unwrap();
+        let left = of_rows(chance, measurement, depth - 1);
+        return format!("({left} {op} {})", of_rows(chance, measurement, depth - 1));
+    }
+    let equal = ["=", "!="].choose(chance).unwrap();
+    let mut name = || match chance.random_bool(0.4) {
+        true => *["host", "dc", "rack", "nothing"].choose(chance).unwrap(),
+        false => measurement.fields.choose(chance).unwrap().name,
+    };
+    let (one, other) = (name(), name());
+    let cast = ["", "::tag", "::field"].choose(chance).unwrap();
+    match chance.random_range(0..5) {
+        0 => format!("{one} {equal} {other}"),
+        1 => format!("{one}{cast} {equal} {}", chance.random_bool(0.5)),
+        2 => format!("{one}{cast} {equal} 'a'"),
+        3 => tag(chance).replacen(' ', &format!("{cast} "), 1),
+        _ => field(chance, measurement),
+    }
+}
+
 /// The whole of it with its space before, or nothing.
 pub fn condition(
     chance: &mut StdRng,

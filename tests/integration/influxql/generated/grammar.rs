@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-use super::conditions::{bounds, condition};
+use super::conditions::{bounds, condition, of_rows};
 use super::data::{Kind, Measurement, World};
 use crate::influxql::script::{Expected, Step};
 
@@ -66,7 +66,8 @@ pub fn query(chance: &mut StdRng, world: &World) -> Step {
         0..45 => aggregates(chance, world, measurement),
         45..70 => raw(chance, world, measurement),
         70..82 => transformed(chance, world, measurement, &mut expected),
-        82..94 => nested(chance, world, measurement),
+        82..90 => nested(chance, world, measurement),
+        90..94 => chosen_of_rows(chance, world, measurement),
         _ => alone(chance, world, measurement, &mut expected),
     };
     let with = ["", "", "epoch=ns", "epoch=ms"].choose(chance).unwrap();
@@ -305,6 +306,20 @@ fn nested(chance: &mut StdRng, world: &World, measurement: &Measurement) -> Stri
         _ => ("", ""),
     };
     format!("SELECT {outer} FROM ({inner}{inner_order}){condition}{dimensions}{order}")
+}
+
+/// What is counted of the rows of a sub-query that a condition chooses.
+fn chosen_of_rows(chance: &mut StdRng, world: &World, measurement: &Measurement) -> String {
+    let inner = condition(chance, world, measurement, false);
+    let tags = ["", "", " GROUP BY host", " GROUP BY *"].choose(chance).unwrap();
+    let name = ["count", "sum", "max", "min"].choose(chance).unwrap();
+    format!(
+        "SELECT {name}({}) FROM (SELECT * FROM {}{inner}{tags}) WHERE {}{}",
+        numeric(chance, measurement),
+        measurement.name,
+        of_rows(chance, measurement, 2),
+        ["", " GROUP BY host"].choose(chance).unwrap(),
+    )
 }
 
 /// What is ranked by tags and written, and then what was written. All are taken: which of equal

@@ -2,10 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use super::super::results::{Message, Rows, Sink, Value};
+use super::super::results::{Message, Rows, Sink};
 use super::text::{self, Epoch, Times};
 use super::{Encoder, Pieces, Piecewise, json};
 use crate::refusal::QueryError;
+use crate::value::Value;
 
 /// One document for each chunk.
 pub(super) struct Chunked {

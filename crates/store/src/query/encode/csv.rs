@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::super::results::{Message, Rows, Sink, Value};
+use super::super::results::{Message, Rows, Sink};
 use super::text::{self, Epoch};
 use super::{Encoder, HELD_BYTES, PIECE_BYTES, Pieces, Piecewise};
 use crate::refusal::QueryError;
+use crate::value::Value;
 
 /// A field, in quotes where Go's `encoding/csv` puts it in quotes.
 pub(super) fn field(out: &mut Vec<u8>, text: &str) {

@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::super::results::{Message, Rows, Sink, Value};
+use super::super::results::{Message, Rows, Sink};
 use super::text::{self, Epoch, Times};
 use super::{CHUNK_SIZE_DEFAULT, Encoder, HELD_BYTES, PIECE_BYTES, Pieces, Piecewise};
 use crate::refusal::QueryError;
+use crate::value::Value;
 
 /// The head of a series.
 pub(super) fn series_head(out: &mut Vec<u8>, rows: &Rows) {

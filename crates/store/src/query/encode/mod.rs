@@ -43,10 +43,35 @@ pub struct Format {
     pub chunk_size: Option<usize>,
 }
 
+/// The `q` among the parameters of a clause of `Accept`: 1 where there is none, 0 where it is not
+/// a number up to that.
+fn weight(parameters: &str) -> f64 {
+    let pairs = parameters.split(';').filter_map(|pair| pair.split_once('='));
+    let mut weights = pairs.filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
+    weights.next().map_or(1.0, |(_, weight)| {
+        weight.trim().parse().ok().filter(|weight| (0.0..=1.0).contains(weight)).unwrap_or(0.0)
+    })
+}
+
 impl Format {
-    /// Whether a request's `Accept` asks for CSV.
-    pub fn accepts_csv(accept: &str) -> bool {
-        matches!(accept, "application/csv" | "text/csv")
+    /// Whether a request's `Accept` headers ask for CSV rather than JSON: the clause of the
+    /// greatest weight decides, of several the first (RFC 9110, section 12.5.1). What is neither
+    /// of the two is passed over, as are clauses of weight 0.
+    pub fn accepts_csv<'a>(accept: impl Iterator<Item = &'a str>) -> bool {
+        let mut best = (0.0, false);
+        for clause in accept.flat_map(|header| header.split(',')) {
+            let (kind, parameters) = clause.split_once(';').unwrap_or((clause, ""));
+            let csv = match kind.trim().to_ascii_lowercase().as_str() {
+                "application/csv" | "text/csv" | "text/*" => true,
+                "application/json" | "application/*" | "*/*" | "*" => false,
+                _ => continue,
+            };
+            let weight = weight(parameters);
+            if weight > best.0 {
+                best = (weight, csv);
+            }
+        }
+        best.1
     }
 
     /// The `Content-Type` of the answer.

@@ -2,7 +2,8 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::query::results::{Rows, Value};
+use crate::query::results::Rows;
+use crate::value::Value;
 
 const T1: i64 = 1_000_000_000;
 
@@ -191,4 +192,36 @@ fn long_answers_come_in_pieces_and_stop_when_nobody_wants_them() {
         assert!(given < 1_000, "an answer without end");
     }
     assert!(given > 10, "the beginning is held back");
+}
+
+#[test]
+fn a_list_of_accepted_kinds_asks_for_csv_where_it_weighs_more() {
+    let csv = |accept: &[&str]| Format::accepts_csv(accept.iter().copied());
+    for asks in [
+        "text/csv",
+        "application/csv",
+        "Application/CSV; charset=utf-8",
+        "text/html, application/csv;q=0.9, */*;q=0.8",
+        "application/json;q=0.5, application/csv",
+        "application/csv, application/json",
+        "text/*",
+        "application/x-msgpack, text/csv;q=0.1",
+    ] {
+        assert!(csv(&[asks]), "{asks}");
+    }
+    for does_not in [
+        "",
+        "*/*",
+        "application/json, application/csv;q=0.5",
+        "application/json, application/csv",
+        "text/html, */*;q=0.8",
+        "text/csv;q=0",
+        "text/csv;q=most",
+        "text/csv;q=nan, */*;q=0.1",
+        "text/csvx",
+    ] {
+        assert!(!csv(&[does_not]), "{does_not}");
+    }
+    assert!(csv(&["application/json;q=0.1", "text/csv"]), "two headers are one list");
+    assert!(!csv(&[]));
 }

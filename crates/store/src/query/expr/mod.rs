@@ -11,10 +11,10 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use wire::influxql::ast::{Expr, Op};
 
-use super::functions::Math;
-use super::regex;
-use super::results::Value;
+use crate::go_regex;
+use crate::math::Math;
 use crate::refusal::QueryError;
+use crate::value::Value;
 pub use scalar::{cast, operate};
 pub use vector::cast_array;
 
@@ -105,7 +105,7 @@ fn node(expr: &Expr, slot: &mut dyn FnMut(&Expr) -> Option<usize>) -> Result<Nod
         Expr::Binary { op, left, right } => match (op, &**right) {
             (Op::EqualRegex | Op::NotEqualRegex, Expr::Regex(pattern)) => {
                 let left = Box::new(node(left, slot)?);
-                Node::Match(*op == Op::EqualRegex, left, regex::compile(&pattern.0)?)
+                Node::Match(*op == Op::EqualRegex, left, go_regex::compile(&pattern.0)?)
             }
             _ => Node::Binary(*op, Box::new(node(left, slot)?), Box::new(node(right, slot)?)),
         },

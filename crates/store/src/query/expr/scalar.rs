@@ -4,12 +4,13 @@ use wire::influxql::ast::Op;
 
 use super::{Division, Node};
 use crate::query::functions::element::Number;
-use crate::query::results::Value;
 use crate::schema::FieldType;
+use crate::value::Value;
 
 /// A value as another type: numbers are cast to one another, anything else is null.
 pub fn cast(value: &Value, kind: FieldType) -> Value {
     match kind {
+        FieldType::Integer | FieldType::Unsigned if is_nan(value) => Value::Null,
         FieldType::Float => f64::cast(value).map_or(Value::Null, Value::Float),
         FieldType::Integer => i64::cast(value).map_or(Value::Null, Value::Integer),
         FieldType::Unsigned => u64::cast(value).map_or(Value::Null, Value::Unsigned),
@@ -17,6 +18,10 @@ pub fn cast(value: &Value, kind: FieldType) -> Value {
         FieldType::Boolean if matches!(value, Value::Boolean(_)) => value.clone(),
         FieldType::String | FieldType::Boolean => Value::Null,
     }
+}
+
+fn is_nan(value: &Value) -> bool {
+    matches!(value, Value::Float(value) if value.is_nan())
 }
 
 pub(super) fn eval(node: &Node, slots: &[Value], division: Division) -> Value {

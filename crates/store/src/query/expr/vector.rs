@@ -12,9 +12,9 @@ use super::scalar::{
 };
 use super::{Division, Input, Node};
 use crate::query::functions::Column;
-use crate::query::functions::element::{cut, cut_unsigned};
-use crate::query::results::Value;
 use crate::schema::FieldType;
+use crate::value::Value;
+use crate::value::{cut, cut_unsigned};
 
 pub(super) fn eval(node: &Node, slots: &[Input], len: usize, division: Division) -> Input {
     match node {
@@ -356,7 +356,14 @@ pub fn cast_array(array: &ArrayRef, to: FieldType) -> Option<ArrayRef> {
     if from.kind() == to {
         return Some(Arc::clone(array));
     }
-    let nulls = from.nulls().cloned();
+    let mut nulls = from.nulls().cloned();
+    if let (Column::Float(values, _), FieldType::Integer | FieldType::Unsigned) = (&from, to)
+        && values.iter().any(|value| value.is_nan())
+    {
+        // NaN is no whole number, and no row of a file has it: a calculation made it.
+        let numbers: NullBuffer = values.iter().map(|value| !value.is_nan()).collect();
+        nulls = NullBuffer::union(nulls.as_ref(), Some(&numbers));
+    }
     macro_rules! cast {
         ($values:expr, $type:ty, $array:ident, $of:expr) => {
             Arc::new($array::new($values.iter().map($of).collect::<Vec<$type>>().into(), nulls))

@@ -10,9 +10,9 @@ use super::element::Text;
 use super::pick::{Pick, Rule};
 use super::reduce::{Count, CountDistinct, Mean, Spread, State, Sum};
 use super::unsupported;
-use crate::query::results::Value;
 use crate::refusal::QueryError;
 use crate::schema::FieldType;
+use crate::value::Value;
 
 /// Which aggregate or selector.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use super::aggregate::Point;
 use super::column::Column;
 use super::element::{Element, Number};
 use super::reduce::State;
-use crate::query::results::Value;
+use crate::value::Value;
 
 fn push(into: &mut Vec<Point>, value: Value) {
     into.push(Point { time: None, value, token: 0 });

@@ -9,8 +9,8 @@ use arrow_array::{Array, BooleanArray, StringArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 
-use crate::query::results::Value;
 use crate::schema::FieldType;
+use crate::value::Value;
 
 /// A column of a chunk, borrowed.
 #[derive(Clone, Copy, Debug)]

@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 use std::fmt::Debug;
-use std::ops::Range;
+use std::ops::{Add, Range};
 use std::sync::Arc;
 
 use super::column::Column;
-use crate::query::results::Value;
+use crate::value::{Value, cut, cut_unsigned};
 
 /// A string that an accumulator keeps.
 pub type Text = Arc<str>;
@@ -64,6 +64,12 @@ pub trait Number: Element + Copy + PartialOrd {
     fn minus(self, other: Self) -> Self;
     /// The sum of many.
     fn total(values: &[Self]) -> Self;
+    /// What holds the sum of all values that there can be.
+    type Wide: Copy + Debug + Default + Add<Output = Self::Wide> + Send + Sync + 'static;
+    /// The sum of many, which does not wrap.
+    fn wide_total(values: &[Self]) -> Self::Wide;
+    /// Such a sum as a float.
+    fn wide_float(sum: Self::Wide) -> f64;
 }
 
 macro_rules! number {
@@ -169,17 +175,22 @@ macro_rules! total {
     };
 }
 
+/// The sum of fewer than 2^32 numbers, as a slice has: of each half, which a vector unit does.
+fn halves(values: impl Iterator<Item = u64>) -> i128 {
+    let (mut low, mut high) = (0_u64, 0_u64);
+    for value in values {
+        low = low.wrapping_add(value & 0xffff_ffff);
+        high = high.wrapping_add(value >> 32);
+    }
+    (i128::from(high) << 32) + i128::from(low)
+}
+
 impl Number for f64 {
     fn slice<'a>(column: &Column<'a>) -> Option<&'a [Self]> {
         if let Column::Float(values, _) = column { Some(values) } else { None }
     }
     fn cast(value: &Value) -> Option<Self> {
-        match value {
-            Value::Float(v) => Some(*v),
-            Value::Integer(v) => Some(*v as Self),
-            Value::Unsigned(v) => Some(*v as Self),
-            _ => None,
-        }
+        value.float()
     }
     fn float(self) -> f64 {
         self
@@ -194,18 +205,14 @@ impl Number for f64 {
         self - other
     }
     total!(f64, |a: f64, b: f64| a + b);
-}
 
-/// A float as a whole number as Go has it on amd64: what is out of range becomes the least.
-pub fn cut(value: f64) -> i64 {
-    const EDGE: f64 = 9_223_372_036_854_775_808.0;
-    if (-EDGE..EDGE).contains(&value) { value as i64 } else { i64::MIN }
-}
-
-/// A float as an unsigned number as Go has it on amd64: below 2^63 by way of an integer.
-pub fn cut_unsigned(value: f64) -> u64 {
-    const EDGE: f64 = 9_223_372_036_854_775_808.0;
-    if value < EDGE { cut(value) as u64 } else { cut(value - EDGE) as u64 ^ (1 << 63) }
+    type Wide = f64;
+    fn wide_total(values: &[f64]) -> f64 {
+        Self::total(values)
+    }
+    fn wide_float(sum: f64) -> f64 {
+        sum
+    }
 }
 
 impl Number for i64 {
@@ -233,6 +240,16 @@ impl Number for i64 {
         self.wrapping_sub(other)
     }
     total!(i64, i64::wrapping_add);
+
+    type Wide = i128;
+    fn wide_total(values: &[i64]) -> i128 {
+        // 2^63 more each, so that none is negative.
+        let above = values.len() as i128 * (1 << 63);
+        halves(values.iter().map(|value| *value as u64 ^ (1 << 63))) - above
+    }
+    fn wide_float(sum: i128) -> f64 {
+        sum as f64
+    }
 }
 
 impl Number for u64 {
@@ -260,6 +277,14 @@ impl Number for u64 {
         self.wrapping_sub(other)
     }
     total!(u64, u64::wrapping_add);
+
+    type Wide = i128;
+    fn wide_total(values: &[u64]) -> i128 {
+        halves(values.iter().copied())
+    }
+    fn wide_float(sum: i128) -> f64 {
+        sum as f64
+    }
 }
 
 impl Element for Text {
@@ -324,5 +349,33 @@ impl Element for bool {
     }
     fn key(value: bool) -> bool {
         value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_wide_sum_never_wraps(
+            signed in prop::collection::vec(any::<i64>(), 0..70),
+            unsigned in prop::collection::vec(any::<u64>(), 0..70),
+        ) {
+            let sum = signed.iter().map(|value| i128::from(*value)).sum::<i128>();
+            prop_assert_eq!(i64::wide_total(&signed), sum);
+            let sum = unsigned.iter().map(|value| i128::from(*value)).sum::<i128>();
+            prop_assert_eq!(u64::wide_total(&unsigned), sum);
+        }
+    }
+
+    #[test]
+    fn the_ends_of_64_bits_are_added_up() {
+        assert_eq!(i64::wide_total(&[i64::MIN; 3]), 3 * i128::from(i64::MIN));
+        assert_eq!(i64::wide_total(&[i64::MAX, i64::MIN, 0, -1]), -2);
+        assert_eq!(u64::wide_total(&[u64::MAX; 3]), 3 * i128::from(u64::MAX));
+        assert_eq!(i64::wide_total(&[]), 0);
     }
 }

@@ -2,10 +2,10 @@
 
 use super::element::Number;
 use super::unsupported;
-use crate::query::results::Value;
 use crate::query::window::{MIN_TIME, Windows};
 use crate::refusal::QueryError;
 use crate::schema::FieldType;
+use crate::value::Value;
 
 /// The area under way. Where a window ends between two points, the value there is taken from the
 /// line between them.

@@ -12,7 +12,6 @@ mod collect;
 pub mod column;
 pub(crate) mod element;
 pub mod integral;
-pub mod math;
 mod pick;
 mod reduce;
 pub mod transform;
@@ -26,7 +25,6 @@ pub use aggregate::{Accumulator, Aggregate, Kind, Point};
 pub use call::{Call, Setting};
 pub use column::Column;
 pub use integral::Integral;
-pub use math::Math;
 pub use transform::{Stream, Transform, TransformKind};
 
 use crate::refusal::QueryError;

@@ -8,7 +8,7 @@ use super::aggregate::Point;
 use super::column::Column;
 use super::element::Element;
 use super::reduce::State;
-use crate::query::results::Value;
+use crate::value::Value;
 
 /// Which point is picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

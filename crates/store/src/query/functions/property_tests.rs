@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array};
 use proptest::prelude::*;
 
 use super::*;
-use crate::query::results::Value;
+use crate::value::Value;
 
 const KINDS: [Kind; 17] = [
     Kind::Count,

@@ -8,7 +8,7 @@ use hashbrown::HashSet;
 use super::aggregate::Point;
 use super::column::Column;
 use super::element::{Element, Number};
-use crate::query::results::Value;
+use crate::value::Value;
 
 /// What one accumulator keeps.
 pub trait State: Any + Send + Sync {
@@ -173,37 +173,52 @@ impl<T: Number> State for Sum<T> {
     }
 }
 
-/// `mean`. Whole numbers are added up as such, and wrap.
+/// `mean`. Whole numbers are added up as such, however large their sum.
 #[derive(Debug)]
-pub struct Mean<T: Number>(Sum<T>);
+pub struct Mean<T: Number> {
+    total: T::Wide,
+    count: u64,
+}
 
 impl<T: Number> Mean<T> {
     pub fn new() -> Self {
-        Self(Sum::new())
+        Self { total: T::Wide::default(), count: 0 }
     }
 }
 
 impl<T: Number> State for Mean<T> {
     fn update(
         &mut self,
-        times: &[i64],
+        _: &[i64],
         column: &Column<'_>,
         rows: Range<usize>,
-        token: u64,
+        _: u64,
     ) -> Option<usize> {
-        self.0.update(times, column, rows, token)
+        if let Some(values) = T::slice(column) {
+            column.valid_runs(rows, |run| {
+                self.count += run.len() as u64;
+                self.total = self.total + T::wide_total(&values[run]);
+            });
+        } else {
+            T::each(column, rows, |_, value| {
+                self.count += 1;
+                self.total = self.total + T::wide_total(&[T::own(value)]);
+            });
+        }
+        None
     }
 
     fn merge(&mut self, other: &mut dyn Any) -> bool {
         if let Some(other) = other.downcast_mut::<Self>() {
-            self.0.merge(&mut other.0);
+            self.total = self.total + other.total;
+            self.count += other.count;
         }
         false
     }
 
     fn finish(&mut self, into: &mut Vec<Point>) {
-        if self.0.count > 0 {
-            push(into, Value::Float(self.0.total.float() / self.0.count as f64));
+        if self.count > 0 {
+            push(into, Value::Float(T::wide_float(self.total) / self.count as f64));
         }
     }
 }

@@ -6,9 +6,10 @@ use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray,
 use wire::influxql::ast::{Expr, Select, Statement};
 
 use super::*;
-use crate::query::results::Value;
+use crate::math::Math;
 use crate::query::window::Windows;
 use crate::scan::TimeRange;
+use crate::value::Value;
 
 fn floats(values: &[f64]) -> ArrayRef {
     Arc::new(Float64Array::from(values.to_vec()))

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use super::element::Number;
 use super::unsupported;
-use crate::query::results::Value;
 use crate::refusal::QueryError;
 use crate::schema::FieldType;
+use crate::value::Value;
 
 /// A transformation with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

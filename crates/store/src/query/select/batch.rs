@@ -6,14 +6,14 @@ use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
 use arrow_buffer::ScalarBuffer;
 
 use super::feeds::{Bound, Feed, Origin, SubqueryRows, Table};
-use crate::query::condition::RowFilter;
+use crate::condition::RowFilter;
 use crate::query::context::Context;
 use crate::query::expr::cast_array;
 use crate::query::functions::Column;
-use crate::query::results::Value;
 use crate::refusal::QueryError;
 use crate::scan::{Chunk, ScanRequest, TimeRange};
 use crate::series::Series;
+use crate::value::Value;
 
 /// A column of a batch.
 #[derive(Clone, Debug)]

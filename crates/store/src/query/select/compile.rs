@@ -5,13 +5,13 @@ use wire::influxql::ast::{self, Dimension, Expr, Fill, Select, Source};
 use super::calls;
 use super::dimensions;
 use super::expressions::{is_literal, is_math};
-use crate::query::condition::{self, Constants, reduce};
-use crate::query::functions::math::Math;
-use crate::query::results::Value;
+use crate::condition::{self, Constants, reduce};
+use crate::math::Math;
 use crate::query::timezone::Zone;
 use crate::query::window::{MAX_TIME, MIN_TIME};
 use crate::refusal::QueryError;
 use crate::scan::TimeRange;
+use crate::value::Value;
 
 /// The windows of `GROUP BY time()`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

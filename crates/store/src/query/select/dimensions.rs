@@ -3,7 +3,7 @@
 use wire::influxql::ast::{Dimension, Expr, TimeOffset};
 
 use super::compile::error;
-use crate::query::condition::{Constants, looks_like_time, reduce};
+use crate::condition::{Constants, looks_like_time, reduce};
 use crate::refusal::QueryError;
 
 /// Days from the year 1, from which Go counts, to 1970.

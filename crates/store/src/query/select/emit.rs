@@ -8,8 +8,9 @@ use super::feeds::Key;
 use super::frame::Frame;
 use super::merged::{Row, Rows};
 use crate::query::context::Context;
-use crate::query::results::{self, Sink, Value};
+use crate::query::results::{self, Sink};
 use crate::refusal::QueryError;
+use crate::value::Value;
 
 /// Rows of a piece at most.
 const PIECE_ROWS: usize = 10_000;

@@ -18,15 +18,17 @@ use super::sequential::sequential_of;
 use super::slots::{AuxiliaryRows, Slots, Windowed};
 use super::timeline::Timeline;
 use crate::query::context::{Cancel, Context};
-use crate::query::results::Value;
 use crate::refusal::QueryError;
 use crate::scan::TimeRange;
+use crate::value::Value;
 
 /// Groups that are computed at once.
 const GROUPS_AT_ONCE: usize = 8192;
 /// Groups of one series each of which the first or last points are looked for one by one; the
 /// points of more of them are all read together.
 const EDGES: usize = 1024;
+/// Calls that each look for the first or last points, likewise: each reads all columns.
+const EDGE_CALLS: usize = 64;
 /// Rows of a group that may be filled before any is sent.
 const ROWS_AT_ONCE: u64 = 65_536;
 /// Series for which a thread is worth its while.
@@ -120,9 +122,12 @@ fn passes(frame: &Frame<'_>, plan: &Plan, context: &Context) -> Result<Vec<Pass>
             ranges.push(call.range);
         }
     }
+    let is_edge = |call: &&CallPlan| matches!(call.base, Base::Edge(_));
+    let edges = plan.calls.iter().flatten().filter(is_edge).count();
     let pass = |range: TimeRange| {
         let feeds = Feeds::find(frame, &plan.columns, range, context)?;
-        let many = feeds.groups.len() > EDGES && feeds.groups.len() == feeds.len();
+        let many = feeds.groups.len() > EDGES || edges > EDGE_CALLS;
+        let many = many && feeds.groups.len() == feeds.len();
         let of_range = plan.calls.iter().enumerate().filter_map(|(at, call)| {
             let mut call = call.clone().filter(|call| call.range == range)?;
             if let (true, Base::Edge(aggregate)) = (many, &call.base) {

@@ -1,6 +1,6 @@
 //! Where the points of each group come from: series of measurements, and rows of sub-queries.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use wire::influxql::ast::Cast;
@@ -10,8 +10,8 @@ use super::inner;
 use super::plan::Column;
 use super::prepare::Input;
 use super::types;
+use crate::condition::{Filter, RowFilter, TagReading};
 use crate::predicate::TagPredicate;
-use crate::query::condition::{Filter, RowFilter, TagReading};
 use crate::query::context::{Context, Reserved};
 use crate::query::window::Windows;
 use crate::refusal::QueryError;
@@ -156,14 +156,14 @@ impl Feeds {
         name: &str,
     ) -> Result<usize, QueryError> {
         let known = view.fields(name);
-        let mut fields = Vec::new();
+        let mut fields = Places::default();
         let bound: Vec<Bound> = columns
             .iter()
             .map(|column| match column.of {
                 Some(Cast::Tag) => Bound::Tag(column.name.clone()),
                 of => match known.get(&column.name) {
                     Some(field) if fits(types::of_field(*field), of) => {
-                        Bound::Field(place(&mut fields, &column.name), column.kind())
+                        Bound::Field(fields.add(&column.name), column.kind())
                     }
                     _ => Bound::Null,
                 },
@@ -175,7 +175,7 @@ impl Feeds {
         let condition = frame.of.select.condition.as_ref();
         let is_field = |name: &str| known.contains_key(name);
         let filter = Filter::of(name, condition, TagReading::Value, &is_field)?;
-        let conditions = filter.fields.iter().map(|name| place(&mut fields, name)).collect();
+        let conditions = filter.fields.iter().map(|name| fields.add(name)).collect();
 
         let mut series = Vec::new();
         for one in view.series(name, &filter.tags) {
@@ -191,7 +191,7 @@ impl Feeds {
             let key = Key { name: Arc::clone(&name), values: values(&one, &frame.tags) };
             self.add(key, Origin::Series(table, one), rows);
         }
-        let view = view.clone();
+        let (view, fields) = (view.clone(), fields.names);
         self.tables.push(Table { view, name, fields, bound, conditions });
         Ok(count)
     }
@@ -206,22 +206,24 @@ impl Feeds {
         context: &Context,
     ) -> Result<(), QueryError> {
         let of = inner.of;
-        let names = inner::column_places(of);
+        let mut names: HashMap<String, usize> = HashMap::new();
+        for (name, at) in inner::column_places(of) {
+            names.entry(name).or_insert(at);
+        }
         let bound: Arc<[Bound]> = columns
             .iter()
-            .map(|column| match names.iter().find(|(name, _)| *name == column.name) {
-                Some((_, at)) => Bound::Field(*at, column.kind()),
+            .map(|column| match names.get(&column.name) {
+                Some(at) => Bound::Field(*at, column.kind()),
                 None if of.dimensions.contains(&column.name) => {
                     Bound::Dimension(column.name.clone())
                 }
                 None => Bound::Null,
             })
             .collect();
-        let is_column = |wanted: &str| names.iter().any(|(name, _)| name == wanted);
-        let filter = Filter::new(frame.of.select.condition.as_ref(), &is_column)?;
-        let at = |wanted: &String| names.iter().find(|(name, _)| name == wanted);
-        let conditions: Arc<[usize]> =
-            filter.fields.iter().filter_map(at).map(|(_, at)| *at).collect();
+        let is_column = |wanted: &str| names.contains_key(wanted);
+        let filter = Filter::of_subquery(frame.of.select.condition.as_ref(), &is_column)?;
+        let at = |wanted: &String| names.get(wanted).copied();
+        let conditions: Arc<[usize]> = filter.fields.iter().filter_map(at).collect();
 
         let windows = inner.is_windowed().then(|| Arc::new(inner.windows(inner.range)));
         let mut groups: Vec<(usize, Key, SubqueryRows, RowFilter)> = Vec::new();
@@ -275,12 +277,23 @@ fn matches(of: &TagPredicate, series: &Series) -> bool {
     }
 }
 
-/// The place of a name in a list, to which it is added where it is missing.
-fn place(names: &mut Vec<String>, name: &str) -> usize {
-    names.iter().position(|known| known == name).unwrap_or_else(|| {
-        names.push(name.to_owned());
-        names.len() - 1
-    })
+/// Names, each with its place.
+#[derive(Default)]
+struct Places {
+    names: Vec<String>,
+    by_name: HashMap<String, usize>,
+}
+
+impl Places {
+    /// The place of a name, which is added where it is missing.
+    fn add(&mut self, name: &str) -> usize {
+        if let Some(at) = self.by_name.get(name) {
+            return *at;
+        }
+        self.by_name.insert(name.to_owned(), self.names.len());
+        self.names.push(name.to_owned());
+        self.names.len() - 1
+    }
 }
 
 /// The values of some tags of a series.

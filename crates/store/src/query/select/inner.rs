@@ -11,16 +11,16 @@ use super::feeds::Key;
 use super::frame::Frame;
 use super::merged::Rows;
 use super::prepare::PreparedSelect;
-use super::types::Types;
+use super::types::{self, Types};
 use crate::query::context::{Context, Reserved};
 use crate::query::drive;
 use crate::query::expr::cast;
-use crate::query::results::Value;
 use crate::refusal::QueryError;
 use crate::scan::Chunk;
 use crate::schema::FieldType;
 use crate::series::{Series, SeriesId};
-use wire::influxql::ast::{Cast, Expr};
+use crate::value::Value;
+use wire::influxql::ast::Expr;
 
 /// Rows of a chunk of a sub-query's answer.
 const CHUNK_ROWS: usize = 65_536;
@@ -49,15 +49,8 @@ pub(super) fn column_places(of: &PreparedSelect) -> Vec<(String, usize)> {
 
 /// The types of the columns of a sub-query.
 fn kinds(of: &PreparedSelect) -> Vec<Option<FieldType>> {
-    let types = Types { of_name: &|_| Ok(None) };
-    let kind = |expr: &Expr| match types.of(expr).ok().flatten()? {
-        Cast::Float => Some(FieldType::Float),
-        Cast::Integer => Some(FieldType::Integer),
-        Cast::Unsigned => Some(FieldType::Unsigned),
-        Cast::String | Cast::Tag => Some(FieldType::String),
-        Cast::Boolean => Some(FieldType::Boolean),
-        Cast::AnyField => None,
-    };
+    let typing = Types { of_name: &|_| Ok(None) };
+    let kind = |expr: &Expr| types::values(typing.of(expr).ok().flatten());
     let fields = of.select.fields.iter();
     fields
         .flat_map(|field| std::iter::once(&field.expr).chain(ranking_columns(&field.expr)))

@@ -13,8 +13,9 @@ use super::frame::Frame;
 use super::merged;
 use super::prepare::place;
 use crate::query::context::{Context, Target};
-use crate::query::results::{Rows, Sink, Value};
+use crate::query::results::{Rows, Sink};
 use crate::refusal::QueryError;
+use crate::value::Value;
 
 /// Points of one write.
 const BATCH_POINTS: usize = 10_000;

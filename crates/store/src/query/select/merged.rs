@@ -8,11 +8,11 @@ use super::batch::{Batch, request};
 use super::feeds::{Bound, Feed, Key, Origin, Table};
 use super::heap::Heap;
 use crate::query::context::Context;
-use crate::query::results::Value;
 use crate::query::window::Windows;
 use crate::refusal::QueryError;
 use crate::scan::{Chunk, ScanError, TimeRange};
 use crate::series::SeriesId;
+use crate::value::Value;
 use crate::view::Scan;
 
 /// More series than this are read slice by slice of time rather than side by side.

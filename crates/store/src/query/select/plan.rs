@@ -1,9 +1,12 @@
 //! What is read of the sources and what is done with it: the calls of a statement as steps.
 
+use std::collections::HashMap;
+
 use wire::influxql::ast::{Cast, Expr, Fill};
 
 use super::expressions::{is_math, is_selector, ranking_columns};
 use super::frame::Frame;
+use super::prepare::type_of;
 use super::types::{self, Type, Types};
 use crate::query::expr::{Compiled, Division};
 use crate::query::fill::Filling;
@@ -26,14 +29,7 @@ pub(super) struct Column {
 impl Column {
     /// The type of its values.
     pub(super) fn kind(&self) -> Option<FieldType> {
-        match self.of? {
-            Cast::Float => Some(FieldType::Float),
-            Cast::Integer => Some(FieldType::Integer),
-            Cast::Unsigned => Some(FieldType::Unsigned),
-            Cast::String | Cast::Tag => Some(FieldType::String),
-            Cast::Boolean => Some(FieldType::Boolean),
-            Cast::AnyField => None,
-        }
+        types::values(self.of)
     }
 }
 
@@ -106,8 +102,13 @@ pub(super) enum Output {
 pub(super) struct Plan {
     /// The tags and fields that are read.
     pub(super) columns: Vec<Column>,
+    /// The place of each, by its name and the order of its type.
+    places: HashMap<(String, u8), usize>,
     /// The calls; `None` are those of a column that is nowhere.
     pub(super) calls: Vec<Option<CallPlan>>,
+    /// Whether the type of each call is known without its points, as that of `mean()` is: then it
+    /// is filled, also where it has a point nowhere.
+    pub(super) is_typed: Vec<bool>,
     /// The places of the columns that are selected beside a call, or without one.
     pub(super) beside: Vec<usize>,
     /// How many tags' values follow those of `beside`: what a ranking call ranks by, which `INTO`
@@ -125,8 +126,7 @@ impl Plan {
     /// # Errors
     /// When a function does not take the type of its argument.
     pub(super) fn of(frame: &Frame<'_>) -> Result<Self, QueryError> {
-        let mut calls: Vec<&Expr> = Vec::new();
-        let mut beside: Vec<&Expr> = Vec::new();
+        let (mut calls, mut beside) = (Distinct::default(), Distinct::default());
         let mut wanted: Vec<&Expr> = Vec::new();
         for field in &frame.of.select.fields {
             wanted.push(&field.expr);
@@ -135,30 +135,32 @@ impl Plan {
             }
         }
         wanted.iter().for_each(|expr| gather(expr, &mut calls, &mut beside));
-        beside.sort_by_key(|expr| match expr {
-            Expr::Reference { name, cast } => (name.clone(), types::order(*cast)),
-            _ => (String::new(), 0),
-        });
+        let beside = beside.sorted();
 
         let mut plan = Self::default();
-        let selector = match calls.as_slice() {
+        let selector = match calls.all.as_slice() {
             [Expr::Call { name, .. }] => is_selector(name),
             _ => false,
         };
-        for call in &calls {
-            let planned = plan.call(call, frame, selector)?;
-            plan.kinds.push(planned.as_ref().map(|call| call.kind));
+        for call in &calls.all {
+            let of = Types { of_name: &|_| Ok(None) }.of(call)?;
+            // A call whose type is not known is left out, even where it could count nothing.
+            let planned = match of {
+                Some(_) => plan.steps(call, frame, frame.range, selector)?,
+                None => None,
+            };
+            plan.is_typed.push(of.is_some());
+            plan.kinds.push(planned.as_ref().map_or(types::values(of), |call| Some(call.kind)));
             plan.calls.push(planned);
         }
-        for expr in &beside {
+        for expr in &beside.all {
             let at = plan.column(expr);
             plan.beside.push(at);
             plan.kinds.push(plan.columns.get(at).and_then(Column::kind));
         }
         let symbol = |expr: &Expr| {
-            let call = calls.iter().position(|call| *call == expr);
-            let other = || beside.iter().position(|one| *one == expr).map(|at| calls.len() + at);
-            call.or_else(other)
+            let other = || beside.place(expr).map(|at| calls.all.len() + at);
+            calls.place(expr).or_else(other)
         };
         let output = |expr: &&Expr| match symbol(expr) {
             Some(at) => Ok(Output::Value(at)),
@@ -169,7 +171,7 @@ impl Plan {
         };
         plan.outputs = wanted.iter().map(output).collect::<Result<_, _>>()?;
         for tag in 0..frame.written_tags().len() {
-            plan.outputs.push(Output::Value(calls.len() + beside.len() + tag));
+            plan.outputs.push(Output::Value(calls.all.len() + beside.all.len() + tag));
             plan.kinds.push(Some(FieldType::String));
             plan.written_tags += 1;
         }
@@ -187,24 +189,13 @@ impl Plan {
             Expr::Reference { name, cast } => Column { name: name.clone(), of: *cast },
             _ => Column { name: String::new(), of: None },
         };
-        self.columns.iter().position(|known| *known == column).unwrap_or_else(|| {
+        let next = self.columns.len();
+        let named = (column.name.clone(), types::order(column.of));
+        let at = *self.places.entry(named).or_insert(next);
+        if at == next {
             self.columns.push(column);
-            self.columns.len() - 1
-        })
-    }
-
-    fn call(
-        &mut self,
-        expr: &Expr,
-        frame: &Frame<'_>,
-        selector: bool,
-    ) -> Result<Option<CallPlan>, QueryError> {
-        // A call whose type is not known is left out, even where it could count nothing.
-        let known = Types { of_name: &|_| Ok(None) };
-        if known.of(expr)?.is_none() {
-            return Ok(None);
         }
-        self.steps(expr, frame, frame.range, selector)
+        at
     }
 
     /// The steps of a call, those of the calls within it first.
@@ -220,35 +211,7 @@ impl Plan {
         let at = Setting { windows: duration != 0, inherited: true, wildcards: true, limit: 0 };
         let first = arguments.first();
         match Call::compile(name, arguments, &at)? {
-            Call::Aggregate(kind) => {
-                let argument = match first {
-                    Some(Expr::Call { arguments, .. }) => arguments.first(),
-                    argument => argument,
-                };
-                let Some((column, kind_in)) = argument.and_then(|one| self.read(one)) else {
-                    return Ok(None);
-                };
-                let aggregate = match Aggregate::new(kind, kind_in, frame.descending()) {
-                    Ok(aggregate) => aggregate,
-                    // Functions see no tags, so that it does not matter that they are text.
-                    Err(_) if self.is_tag(column) => return Ok(None),
-                    Err(error) => return Err(error),
-                };
-                let tags = ranking_columns(expr);
-                let base = if duration == 0 && matches!(kind, Kind::First | Kind::Last) {
-                    Base::Edge(aggregate)
-                } else if tags.is_empty() {
-                    Base::Aggregate(aggregate)
-                } else {
-                    let pick = if matches!(kind, Kind::Top(_)) { Kind::Max } else { Kind::Min };
-                    let pick = Aggregate::new(pick, kind_in, frame.descending())?;
-                    let (tags, keeps_tags) = (names(tags), frame.is_into());
-                    Base::Ranking { pick, rank: aggregate, tags, keeps_tags }
-                };
-                let steps = aggregate_steps(&aggregate, frame, selector);
-                let kind = aggregate.output();
-                Ok(Some(CallPlan { column, base, steps, range, kind }))
-            }
+            Call::Aggregate(kind) => self.aggregate(kind, expr, frame, range, selector),
             Call::Integral { unit_ns } => {
                 let Some((column, kind)) = first.and_then(|one| self.read(one)) else {
                     return Ok(None);
@@ -269,7 +232,11 @@ impl Plan {
                 };
                 let Some(mut plan) = inner else { return Ok(None) };
                 let interval = Some(duration).filter(|interval| *interval > 0);
-                let transform = Transform::new(kind, plan.kind, interval, frame.descending())?;
+                let transform = Transform::new(kind, plan.kind, interval, frame.descending());
+                let transform = match transform {
+                    Err(_) if self.is_nowhere(plan.column, frame)? => return Ok(None),
+                    transform => transform?,
+                };
                 plan.kind = transform.output();
                 plan.steps.push(Step::Transform(transform));
                 Ok(Some(plan))
@@ -277,8 +244,55 @@ impl Plan {
         }
     }
 
+    /// The steps of an aggregate or selector.
+    fn aggregate(
+        &mut self,
+        kind: Kind,
+        expr: &Expr,
+        frame: &Frame<'_>,
+        range: TimeRange,
+        selector: bool,
+    ) -> Result<Option<CallPlan>, QueryError> {
+        let Expr::Call { arguments, .. } = expr else { return Ok(None) };
+        let duration = frame.interval.duration;
+        let argument = match arguments.first() {
+            Some(Expr::Call { arguments, .. }) => arguments.first(),
+            argument => argument,
+        };
+        let Some((column, kind_in)) = argument.and_then(|one| self.read(one)) else {
+            return Ok(None);
+        };
+        let aggregate = match Aggregate::new(kind, kind_in, frame.descending()) {
+            Ok(aggregate) => aggregate,
+            // Functions see no tags, so that it does not matter that they are text.
+            Err(_) if self.is_tag(column) => return Ok(None),
+            // Nor a field that is nowhere, whatever type is written behind it.
+            Err(_) if self.is_nowhere(column, frame)? => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let tags = ranking_columns(expr);
+        let base = if duration == 0 && matches!(kind, Kind::First | Kind::Last) {
+            Base::Edge(aggregate)
+        } else if tags.is_empty() {
+            Base::Aggregate(aggregate)
+        } else {
+            let pick = if matches!(kind, Kind::Top(_)) { Kind::Max } else { Kind::Min };
+            let pick = Aggregate::new(pick, kind_in, frame.descending())?;
+            let (tags, keeps_tags) = (names(tags), frame.is_into());
+            Base::Ranking { pick, rank: aggregate, tags, keeps_tags }
+        };
+        let steps = aggregate_steps(&aggregate, frame, selector);
+        let kind = aggregate.output();
+        Ok(Some(CallPlan { column, base, steps, range, kind }))
+    }
+
     fn is_tag(&self, column: usize) -> bool {
         self.columns.get(column).is_some_and(|column| column.of == Some(Cast::Tag))
+    }
+
+    fn is_nowhere(&self, column: usize, frame: &Frame<'_>) -> Result<bool, QueryError> {
+        let Some(column) = self.columns.get(column) else { return Ok(true) };
+        Ok(type_of(&column.name, &frame.of.sources)?.is_none())
     }
 
     /// The place and type of an argument that is known somewhere.
@@ -327,14 +341,47 @@ fn names(references: &[Expr]) -> Vec<String> {
     references.iter().filter_map(name).collect()
 }
 
-/// The calls and the references beside them, each once.
-fn gather<'a>(expr: &'a Expr, calls: &mut Vec<&'a Expr>, beside: &mut Vec<&'a Expr>) {
+/// Expressions, each once: a statement may have tens of thousands.
+#[derive(Default)]
+struct Distinct<'a> {
+    all: Vec<&'a Expr>,
+    by_text: HashMap<String, Vec<usize>>,
+}
+
+impl<'a> Distinct<'a> {
+    fn add(&mut self, expr: &'a Expr) {
+        let places = self.by_text.entry(expr.to_string()).or_default();
+        if !places.iter().any(|at| self.all[*at] == expr) {
+            places.push(self.all.len());
+            self.all.push(expr);
+        }
+    }
+
+    fn place(&self, expr: &Expr) -> Option<usize> {
+        let mut places = self.by_text.get(&expr.to_string())?.iter().copied();
+        places.find(|at| self.all[*at] == expr)
+    }
+
+    /// The same by name and type.
+    fn sorted(mut self) -> Self {
+        self.all.sort_by_key(|expr| match expr {
+            Expr::Reference { name, cast } => (name.clone(), types::order(*cast)),
+            _ => (String::new(), 0),
+        });
+        let mut sorted = Self::default();
+        self.all.into_iter().for_each(|expr| sorted.add(expr));
+        sorted
+    }
+}
+
+/// The calls and the references beside them.
+fn gather<'a>(expr: &'a Expr, calls: &mut Distinct<'a>, beside: &mut Distinct<'a>) {
     match expr {
-        Expr::Reference { .. } if !beside.contains(&expr) => beside.push(expr),
+        Expr::Reference { .. } => beside.add(expr),
         Expr::Call { name, arguments } if is_math(name) => {
             arguments.iter().for_each(|inner| gather(inner, calls, beside));
         }
-        Expr::Call { .. } if !calls.contains(&expr) => calls.push(expr),
+        Expr::Call { .. } => calls.add(expr),
         Expr::Binary { left, right, .. } => {
             gather(left, calls, beside);
             gather(right, calls, beside);

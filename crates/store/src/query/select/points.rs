@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::plan::{CallPlan, Step};
 use crate::query::context::Context;
 use crate::query::fill::{Filling, filled};
-use crate::query::results::Value;
 use crate::query::window::{MIN_TIME, Windows};
+use crate::value::Value;
 
 /// Windows that are filled between two looks at whether the query may go on.
 const WINDOWS_PER_CHECK: u32 = 4096;

@@ -10,9 +10,9 @@ use wire::influxql::ast::{
 use super::compile::{Compiled, Interval};
 use super::expressions::{column_names, each_reference, field_name, ranking_columns, walk};
 use super::types::{self, Type, Types};
+use crate::go_regex;
 use crate::query::context::Context;
 use crate::query::functions::text;
-use crate::query::regex;
 use crate::query::timezone::Zone;
 use crate::refusal::QueryError;
 use crate::scan::TimeRange;
@@ -122,7 +122,7 @@ fn resolve(
     let names = match &measurement.name {
         MeasurementName::Name(name) => vec![name.clone()],
         MeasurementName::Regex(pattern) => {
-            let pattern = regex::compile(&pattern.0)?;
+            let pattern = go_regex::compile(&pattern.0)?;
             let matching = |name: &String| pattern.is_match(name.as_bytes());
             view.measurements().into_iter().filter(matching).collect()
         }
@@ -132,7 +132,7 @@ fn resolve(
 }
 
 /// The type of a name over all sources.
-fn type_of(name: &str, sources: &[Input]) -> Result<Type, QueryError> {
+pub(super) fn type_of(name: &str, sources: &[Input]) -> Result<Type, QueryError> {
     let mut of: Type = None;
     for source in sources {
         match source {
@@ -157,8 +157,8 @@ fn type_of(name: &str, sources: &[Input]) -> Result<Type, QueryError> {
 }
 
 fn type_in(name: &str, view: &PolicyView, measurement: &str) -> Type {
-    if let Some(of) = view.fields(measurement).get(name) {
-        return Some(types::of_field(*of));
+    if let Some(of) = view.field(measurement, name) {
+        return Some(types::of_field(of));
     }
     view.tag_keys(measurement).iter().any(|key| key == name).then_some(Cast::Tag)
 }
@@ -235,7 +235,7 @@ fn expand(select: &mut Select, sources: &[Input]) -> Result<(), QueryError> {
             match dimension {
                 Dimension::Wildcard(_) => expanded.extend(tags.iter().cloned().map(Dimension::Tag)),
                 Dimension::Regex(pattern) => {
-                    let pattern = regex::compile(&pattern.0)?;
+                    let pattern = go_regex::compile(&pattern.0)?;
                     let matching = tags.iter().filter(|tag| pattern.is_match(tag.as_bytes()));
                     expanded.extend(matching.cloned().map(Dimension::Tag));
                 }
@@ -295,7 +295,7 @@ fn expand_field(
             into.extend(columns.iter().filter(wanted).map(plain));
         }
         Expr::Regex(pattern) => {
-            let pattern = regex::compile(&pattern.0)?;
+            let pattern = go_regex::compile(&pattern.0)?;
             let wanted = |(name, _): &&(String, Type)| pattern.is_match(name.as_bytes());
             into.extend(columns.iter().filter(wanted).map(plain));
         }
@@ -329,7 +329,7 @@ fn expand_call(
         }
         Some((Expr::Wildcard(_), function)) => (None, function.to_owned()),
         Some((Expr::Regex(pattern), function)) => {
-            (Some(regex::compile(&pattern.0)?), function.to_owned())
+            (Some(go_regex::compile(&pattern.0)?), function.to_owned())
         }
         _ => {
             into.push(field);

@@ -9,8 +9,8 @@ use super::merged::{Row, Rows};
 use super::plan::{Output, Plan};
 use super::points::Point;
 use crate::query::expr::cast;
-use crate::query::results::Value;
 use crate::schema::FieldType;
+use crate::value::Value;
 
 /// Makes the rows of one group.
 #[derive(Debug)]
@@ -114,8 +114,8 @@ impl Scanner {
         let times = calls.iter_mut().filter_map(|call| call.peek().map(|point| point.time));
         let time = if descending { times.max() } else { times.min() }?;
         for at in 0..calls.len() {
-            let known = plan.calls.get(at).is_some_and(Option::is_some);
-            let Some(call) = calls.get_mut(at).filter(|_| known) else { continue };
+            let is_typed = plan.is_typed.get(at).is_some_and(|is_typed| *is_typed);
+            let Some(call) = calls.get_mut(at).filter(|_| is_typed) else { continue };
             let point = call.next_if(|point| point.time == time);
             let (value, beside) = match point {
                 Some(point) => (point.value, point.beside),

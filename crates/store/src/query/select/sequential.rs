@@ -11,8 +11,8 @@ use super::points::Point;
 use crate::query::context::Context;
 use crate::query::functions::aggregate::{Aggregate, Kind};
 use crate::query::functions::integral::Integral;
-use crate::query::results::Value;
 use crate::refusal::QueryError;
+use crate::value::Value;
 
 /// The points of the calls that take one point after the other.
 pub(super) fn sequential_of(

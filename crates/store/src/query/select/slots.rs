@@ -10,8 +10,8 @@ use super::points::Point;
 use super::timeline::{Slot, Timeline};
 use crate::query::functions::Column;
 use crate::query::functions::aggregate::{self, Aggregate, Kind};
-use crate::query::results::Value;
 use crate::query::window::Windows;
+use crate::value::Value;
 
 /// Bytes that a window of a call takes, about.
 const SLOT_BYTES: usize = 160;

@@ -7,13 +7,13 @@ use super::execute::{Pass, Task, read_tasks};
 use super::feeds::{Bound, Feed, Origin, Table};
 use super::plan::Base;
 use super::slots::Slots;
+use crate::condition::RowFilter;
 use crate::outline::{Bounds, Piece};
-use crate::query::condition::RowFilter;
 use crate::query::context::Context;
 use crate::query::functions::aggregate::{Aggregate, Kind};
-use crate::query::results::Value;
 use crate::refusal::QueryError;
 use crate::scan::TimeRange;
+use crate::value::Value;
 
 /// More series than this are read as one.
 const FEEDS_MAX: usize = 64;

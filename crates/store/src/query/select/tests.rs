@@ -7,8 +7,9 @@ use wire::influxql::{Params, parse};
 
 use super::run;
 use crate::query::context::{Cancel, Context, Limits};
-use crate::query::results::{Message, Rows, Sink, Value};
+use crate::query::results::{Message, Rows, Sink};
 use crate::store::testing::TestStore;
+use crate::value::Value;
 
 /// Takes rows and shows them as InfluxDB's JSON does.
 #[derive(Default)]
@@ -237,4 +238,23 @@ fn groups_of_one_series_each_are_those_asked_for_one_by_one() {
     assert_eq!(whole, ask(&store, "SELECT count(f) FROM m", true));
     let groups = ask(&store, "SELECT f FROM m GROUP BY *", true);
     assert_eq!(groups["series"].as_array().unwrap().len(), 70);
+}
+
+#[test]
+fn the_first_of_many_fields_is_each_fields_own() {
+    let fields = |of: &dyn Fn(usize) -> String| (0..70).map(of).collect::<Vec<_>>().join(",");
+    let all = fields(&|at| format!("f{at:02}={at}.5"));
+    let later = fields(&|at| format!("f{at:02}={at}.25"));
+    let store = TestStore::with(&format!("m,h=a {all} 10\nm,h=b {all} 20\nm,h=a {later} 30\n"));
+    let values = |query: &str, of: usize| {
+        let answer = ask(&store, query, false);
+        answer["series"][of]["values"][0].as_array().unwrap()[1..].to_vec()
+    };
+    for (function, tag, of) in [("first", "a", 0), ("last", "a", 0), ("last", "b", 1)] {
+        let many = values(&format!("SELECT {function}(*) FROM m GROUP BY h"), of);
+        let one = |at: usize| {
+            values(&format!("SELECT {function}(f{at:02}) FROM m WHERE h = '{tag}'"), 0)[0].clone()
+        };
+        assert_eq!(many, (0..70).map(one).collect::<Vec<_>>(), "{function} of {tag}");
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::query::functions::aggregate::Accumulator;
-use crate::query::results::Value;
+use crate::value::Value;
 
 /// A point that is held, with what stands beside it.
 type RankedPoint = (Accumulator, Option<Arc<[Value]>>);

@@ -21,6 +21,18 @@ pub(super) fn of_field(of: FieldType) -> Cast {
     }
 }
 
+/// The type of the values of a column.
+pub(super) fn values(of: Type) -> Option<FieldType> {
+    match of? {
+        Cast::Float => Some(FieldType::Float),
+        Cast::Integer => Some(FieldType::Integer),
+        Cast::Unsigned => Some(FieldType::Unsigned),
+        Cast::String | Cast::Tag => Some(FieldType::String),
+        Cast::Boolean => Some(FieldType::Boolean),
+        Cast::AnyField => None,
+    }
+}
+
 /// Which type wins where sources differ: the greater one.
 pub(super) fn rank(of: Type) -> u8 {
     match of {

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use wire::influxql::ast::{Cardinality, Dimension, ShowClauses};
 
-use super::super::condition::{Filter, TagReading, split};
 use super::super::context::Context;
-use super::super::ddl::has_time;
-use super::super::regex;
-use super::super::results::{Rows, Sink, Value};
+use super::super::results::{Rows, Sink};
 use super::super::select::dimensions;
 use super::present::Present;
 use super::schema::{Schema, Tags};
 use super::tags::Keys;
 use super::{columns, database, give, places, table};
+use crate::condition::{Filter, TagReading, has_time, split};
+use crate::go_regex;
 use crate::predicate::TagPredicate;
 use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
+use crate::value::Value;
 use crate::view::PolicyView;
 
 /// A `SHOW ... CARDINALITY` statement with its clauses.
@@ -239,7 +239,7 @@ fn grouped_by(
             }
             Dimension::Wildcard(_) => keys.extend(schema.tag_keys(name)),
             Dimension::Regex(pattern) => {
-                let regex = regex::compile(&pattern.0)?;
+                let regex = go_regex::compile(&pattern.0)?;
                 let known = schema.tag_keys(name).into_iter();
                 keys.extend(known.filter(|key| regex.is_match(key.as_bytes())));
             }

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use super::super::context::Context;
 use super::super::registry::{go_duration, rough};
-use super::super::results::{Rows, Sink, Value};
+use super::super::results::{Rows, Sink};
 use super::{columns, give, table, text};
 use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
+use crate::value::Value;
 
 /// The columns of `SHOW SHARDS`.
 pub(super) const SHARDS: [&str; 8] = [
@@ -26,11 +27,12 @@ pub(super) const SHARD_GROUPS: [&str; 6] =
     ["id", "database", "retention_policy", "start_time", "end_time", "expiry_time"];
 
 /// The names of all databases that may be seen, the oldest first.
-fn names(snapshot: &Snapshot) -> Vec<String> {
+fn names(snapshot: &Snapshot, context: &Context) -> Vec<String> {
     let databases = &snapshot.catalogue().databases;
+    let seen = |db: &String| context.visible.as_ref().is_none_or(|visible| visible(db));
     let mut names: Vec<_> = databases.iter().map(|(name, db)| (db.id, name.clone())).collect();
     names.sort_unstable();
-    names.into_iter().map(|(_, name)| name).collect()
+    names.into_iter().map(|(_, name)| name).filter(seen).collect()
 }
 
 pub(super) fn databases(
@@ -38,8 +40,7 @@ pub(super) fn databases(
     context: &Context,
     sink: &mut dyn Sink,
 ) -> Result<(), QueryError> {
-    let seen = |db: &String| context.visible.as_ref().is_none_or(|visible| visible(db));
-    let values = names(snapshot).into_iter().filter(seen).map(|db| vec![text(&db)]).collect();
+    let values = names(snapshot, context).iter().map(|db| vec![text(db)]).collect();
     let _ = give(sink, table("databases", &columns(&["name"]), values));
     Ok(())
 }
@@ -70,14 +71,15 @@ pub(super) fn empty(name: &str, names: &[&str], sink: &mut dyn Sink) -> Result<(
     Ok(())
 }
 
-/// A table without rows for each database.
+/// A table without rows for each database that may be seen.
 pub(super) fn of_databases(
     snapshot: &Snapshot,
     of: &[&str],
+    context: &Context,
     sink: &mut dyn Sink,
 ) -> Result<(), QueryError> {
     let columns = columns(of);
-    for name in names(snapshot) {
+    for name in names(snapshot, context) {
         if give(sink, table(&name, &columns, Vec::new())).is_break() {
             break;
         }

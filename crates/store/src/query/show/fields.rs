@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::influxql::ast::ShowClauses;
 
 use super::super::context::Context;
-use super::super::results::{Sink, Value};
+use super::super::results::Sink;
 use super::{columns, give_in_parts, limited, places, table, text};
 use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
+use crate::value::Value;
 
 pub(super) async fn show(
     snapshot: &Snapshot,

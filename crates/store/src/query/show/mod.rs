@@ -17,9 +17,10 @@ use wire::influxql::ast::{Show, ShowClauses};
 
 use super::context::Context;
 use super::encode::Pieces;
-use super::results::{Rows, Sink, Value};
+use super::results::{Rows, Sink};
 use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
+use crate::value::Value;
 pub use cardinality::Figures;
 
 /// Rows that are handed on at once where there may be a million, and their bytes, about.
@@ -57,11 +58,13 @@ pub async fn answer(
             cardinality::show(snapshot, &asked, context, sink).await
         }
         Show::Queries => catalogue::queries(context, sink),
-        Show::ContinuousQueries => catalogue::of_databases(snapshot, &["name", "query"], sink),
+        Show::ContinuousQueries => {
+            catalogue::of_databases(snapshot, &["name", "query"], context, sink)
+        }
         Show::Users => catalogue::empty("", &["user", "admin"], sink),
         Show::Grants => Err(QueryError("user not found".to_owned())),
         Show::Subscriptions => Ok(()),
-        Show::Shards => catalogue::of_databases(snapshot, &catalogue::SHARDS, sink),
+        Show::Shards => catalogue::of_databases(snapshot, &catalogue::SHARDS, context, sink),
         Show::ShardGroups => catalogue::empty("shard groups", &catalogue::SHARD_GROUPS, sink),
         Show::Stats => catalogue::stats(context, sink),
         Show::Diagnostics => catalogue::diagnostics(sink),

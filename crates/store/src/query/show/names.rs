@@ -6,13 +6,12 @@ use std::sync::Arc;
 use ::regex::bytes::Regex;
 use wire::influxql::ast::{Expr, Measurement, MeasurementName, Op, ShowClauses, Source};
 
-use super::super::condition::{Constants, reduce};
 use super::super::context::Context;
-use super::super::ddl::has_time;
-use super::super::regex;
 use super::super::results::Sink;
 use super::schema::Schema;
 use super::{columns, give_in_parts, limited, table, text};
+use crate::condition::{Constants, has_time, reduce};
+use crate::go_regex;
 use crate::predicate::TagPredicate;
 use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
@@ -32,7 +31,7 @@ impl NameMatcher {
     pub(super) fn of(measurement: &Measurement) -> Result<Self, QueryError> {
         Ok(match &measurement.name {
             MeasurementName::Name(name) => Self::Name(name.clone()),
-            MeasurementName::Regex(pattern) => Self::Regex(regex::compile(&pattern.0)?),
+            MeasurementName::Regex(pattern) => Self::Regex(go_regex::compile(&pattern.0)?),
             MeasurementName::Same => Self::All,
         })
     }
@@ -108,7 +107,7 @@ pub(super) fn matching(schema: &Schema, condition: &Expr) -> Result<BTreeSet<Str
                 return error(format!("left side of '{op}' must be a tag key"));
             };
             let value = match &**right {
-                Expr::Regex(pattern) if regex => NameMatcher::Regex(regex::compile(&pattern.0)?),
+                Expr::Regex(pattern) if regex => NameMatcher::Regex(go_regex::compile(&pattern.0)?),
                 Expr::String(value) if !regex => NameMatcher::Name(value.clone()),
                 _ if regex => {
                     return error(format!("right side of '{op}' must be a regular expression"));

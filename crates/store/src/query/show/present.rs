@@ -7,8 +7,8 @@ use std::sync::Arc;
 use wire::influxql::ast::Expr;
 
 use super::super::expr::{Compiled, Division};
-use super::super::results::Value;
 use crate::refusal::QueryError;
+use crate::value::Value;
 
 /// A condition, made ready to be evaluated for many series.
 pub(super) struct Present {

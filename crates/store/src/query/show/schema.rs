@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::super::condition::{Filter, RowFilter, TagReading, TimeBounds};
+use crate::condition::{Filter, RowFilter, TagReading, TimeBounds};
 use crate::predicate::TagPredicate;
 use crate::refusal::QueryError;
 use crate::scan::TimeRange;

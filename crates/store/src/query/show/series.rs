@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use wire::influxql::ast::{Expr, Op, ShowClauses};
 
-use super::super::condition::{Filter, RowFilter, TagReading, split};
 use super::super::context::Context;
-use super::super::results::{Rows, Sink, Value};
+use super::super::results::{Rows, Sink};
 use super::schema::{Schema, Tags};
 use super::{BYTES_AT_ONCE, Listed, ROWS_AT_ONCE, columns, places, table};
+use crate::condition::{Filter, RowFilter, TagReading, has_time, split};
 use crate::refusal::QueryError;
 use crate::scan::{ScanError, ScanRequest, TimeRange};
 use crate::snapshot::Snapshot;
+use crate::value::Value;
 use crate::view::PolicyView;
 
 /// A series as in line protocol.
@@ -46,7 +47,7 @@ pub(super) async fn show(
 ) -> Result<(), QueryError> {
     let places = places(clauses, context)?;
     let condition = split(clauses.condition.as_ref(), context.now_ns, None)?;
-    let timed = clauses.condition.as_ref().is_some_and(super::super::ddl::has_time);
+    let timed = clauses.condition.as_ref().is_some_and(has_time);
     // With a time InfluxDB makes a `SELECT` of it.
     let reading = if timed { TagReading::Value } else { TagReading::Presence };
     let mut out = Out::new(clauses, context, sink);

@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wire::influxql::ast::{Expr, KeyMatch, ShowClauses};
 
-use super::super::condition::{Filter, TagReading, split};
 use super::super::context::Context;
-use super::super::regex;
-use super::super::results::{Sink, Value};
+use super::super::results::Sink;
 use super::present::Present;
 use super::schema::Schema;
 use super::{Listed, columns, give_in_parts, limited, names, table, text, value_bytes};
+use crate::condition::{Filter, TagReading, split};
+use crate::go_regex;
 use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
+use crate::value::Value;
 
 /// A measurement, and which of its series; `None` is all.
 type Chosen = (String, Option<Filter>);
@@ -176,8 +177,8 @@ impl<'a> Keys<'a> {
     pub(super) fn of(said: Option<&'a KeyMatch>) -> Result<Self, QueryError> {
         Ok(match said {
             None => Self::All,
-            Some(KeyMatch::Regex(pattern)) => Self::Regex(regex::compile(&pattern.0)?, true),
-            Some(KeyMatch::NotRegex(pattern)) => Self::Regex(regex::compile(&pattern.0)?, false),
+            Some(KeyMatch::Regex(pattern)) => Self::Regex(go_regex::compile(&pattern.0)?, true),
+            Some(KeyMatch::NotRegex(pattern)) => Self::Regex(go_regex::compile(&pattern.0)?, false),
             Some(said) => Self::Said(said),
         })
     }

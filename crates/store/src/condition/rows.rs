@@ -9,12 +9,11 @@ use arrow_array::{
 use arrow_buffer::BooleanBuffer;
 use wire::influxql::ast::Op;
 
-use super::super::functions::element::{cut, cut_unsigned};
-use super::super::functions::math::Math;
-use super::super::results::Value;
 use super::reduce::ordered;
+use crate::math::Math;
 use crate::schema::FieldType;
 use crate::series::Series;
+use crate::value::{Value, cut, cut_unsigned};
 
 /// What is left of a condition for the rows of one series.
 #[derive(Clone, Debug)]
@@ -52,6 +51,15 @@ pub enum Tree {
     Or(Arc<Tree>, Arc<Tree>),
 }
 
+/// What null is beside a boolean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nulls {
+    /// Equal to nothing and unequal to nothing: so points are looked at.
+    Unequal,
+    /// False: so rows of sub-queries are looked at.
+    FalseBesideTruths,
+}
+
 /// What is calculated for each row.
 #[derive(Clone, Debug)]
 pub enum Row {
@@ -71,10 +79,12 @@ pub enum Row {
     Regex(Arc<Regex>),
     /// A tag, before the series is known.
     Tag(String),
+    /// The same, empty where it is absent.
+    Dimension(String),
     /// A field, by its place among the columns, and the type that it is cast to.
     Column(usize, Option<FieldType>),
     /// An operation on two values.
-    Binary(Op, Box<Row>, Box<Row>),
+    Binary(Op, Box<Row>, Box<Row>, Nulls),
     /// A mathematical function with its arguments.
     Call(Math, Vec<Row>),
 }
@@ -106,6 +116,9 @@ impl Scalar<'_> {
     fn cast(self, to: FieldType) -> Self {
         match (to, self) {
             (FieldType::Float, value) => float(value).map_or(Scalar::Null, Scalar::Float),
+            (FieldType::Integer | FieldType::Unsigned, Scalar::Float(value)) if value.is_nan() => {
+                Scalar::Null
+            }
             (FieldType::Integer, Scalar::Float(value)) => Scalar::Integer(cut(value)),
             (FieldType::Integer, Scalar::Unsigned(value)) => Scalar::Integer(value as i64),
             (FieldType::Unsigned, Scalar::Float(value)) => Scalar::Unsigned(cut_unsigned(value)),
@@ -188,9 +201,10 @@ impl Row {
                 "" => Self::Null,
                 value => Self::String(Arc::from(value)),
             },
-            Self::Binary(op, left, right) => {
+            Self::Dimension(key) => Self::String(Arc::from(series.tag(key))),
+            Self::Binary(op, left, right, nulls) => {
                 let left = Box::new(left.with_tags(series));
-                Self::Binary(*op, left, Box::new(right.with_tags(series)))
+                Self::Binary(*op, left, Box::new(right.with_tags(series)), *nulls)
             }
             Self::Call(math, inner) => {
                 Self::Call(*math, inner.iter().map(|one| one.with_tags(series)).collect())
@@ -201,7 +215,7 @@ impl Row {
 
     /// The usual case, `field op number`, without looking at each row's types.
     fn quick(&self, len: usize, columns: &[Column<'_>]) -> Option<BooleanBuffer> {
-        let Self::Binary(op, left, right) = self else { return None };
+        let Self::Binary(op, left, right, _) = self else { return None };
         let Self::Column(at, None) = **left else { return None };
         ordered(*op, None)?;
         let yes = |order| ordered(*op, order).unwrap_or(false);
@@ -235,7 +249,7 @@ impl Row {
 
     fn value<'a>(&'a self, at: usize, columns: &[Column<'a>]) -> Scalar<'a> {
         match self {
-            Self::Null | Self::Tag(_) => Scalar::Null,
+            Self::Null | Self::Tag(_) | Self::Dimension(_) => Scalar::Null,
             Self::Float(value) => Scalar::Float(*value),
             Self::Integer(value) => Scalar::Integer(*value),
             Self::Unsigned(value) => Scalar::Unsigned(*value),
@@ -246,8 +260,17 @@ impl Row {
                 let value = columns.get(*place).map_or(Scalar::Null, |c| c.value(at));
                 cast.map_or(value, |cast| value.cast(cast))
             }
-            Self::Binary(op, left, right) => {
-                operate(*op, left.value(at, columns), right.value(at, columns))
+            Self::Binary(op, left, right, nulls) => {
+                let (left, right) = (left.value(at, columns), right.value(at, columns));
+                match (nulls, left, right) {
+                    (Nulls::FalseBesideTruths, Scalar::Null, Scalar::Boolean(_)) => {
+                        operate(*op, Scalar::Boolean(false), right)
+                    }
+                    (Nulls::FalseBesideTruths, Scalar::Boolean(_), Scalar::Null) => {
+                        operate(*op, left, Scalar::Boolean(false))
+                    }
+                    _ => operate(*op, left, right),
+                }
             }
             Self::Call(math, inner) => {
                 let of: Vec<Value> =

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use ::regex::bytes::Regex;
 use wire::influxql::ast::{Cast, Expr, Op};
 
-use super::super::functions::math::Math;
-use super::super::regex;
-use super::rows::{Row, RowFilter as Rows, Tree};
+use super::rows::{Nulls, Row, RowFilter as Rows, Tree};
+use crate::go_regex;
+use crate::math::Math;
 use crate::predicate::TagPredicate;
 use crate::refusal::QueryError;
 use crate::schema::FieldType;
@@ -26,6 +26,10 @@ pub enum TagReading {
     /// a text is compared by order as by `!=`. So `DELETE`, `DROP SERIES`, `SHOW SERIES` and
     /// `SHOW TAG KEYS | VALUES` read it (`tsdb/index.go`, `IndexSet.seriesByExprIterator`).
     Presence,
+    /// As texts of a row: an absent tag is empty. So conditions over sub-queries are read
+    /// (`query/cursor.go`, `newFilterCursor`): a name is a column whatever its cast says, or else
+    /// a tag that was grouped by.
+    Row,
 }
 
 /// A condition without time, for the series and rows of one measurement.
@@ -40,19 +44,24 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Compiles what [`super::split`] left over. A name is a field where its cast says so, or
-    /// where nothing is said and `is_field` does; every other one is a tag, present or not.
+    /// Compiles what [`super::split`] left over, for the rows of a sub-query. A name is that of a
+    /// column, or else of a tag that the sub-query may have grouped by.
     ///
     /// # Errors
     /// When a regular expression is none, or calls a function that is not for rows.
-    pub fn new(rest: Option<&Expr>, is_field: &dyn Fn(&str) -> bool) -> Result<Self, QueryError> {
-        Self::of("", rest, TagReading::Value, is_field)
+    pub fn of_subquery(
+        rest: Option<&Expr>,
+        is_column: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, QueryError> {
+        Self::of("", rest, TagReading::Row, is_column)
     }
 
-    /// The same with the name of the measurement, which `_name` is compared with, and a reading.
+    /// Compiles what [`super::split`] left over, for the measurement that `_name` is compared
+    /// with. A name is a field where its cast says so, or where nothing is said and `is_field`
+    /// does; every other one is a tag, present or not.
     ///
     /// # Errors
-    /// As [`Filter::new`].
+    /// As [`Filter::of_subquery`].
     pub fn of(
         measurement: &str,
         rest: Option<&Expr>,
@@ -233,11 +242,12 @@ impl Compiler<'_> {
                 Ok(Node::Tag(TagPredicate::NotEqual(key, v.clone())))
             }
             (Op::EqualRegex, Expr::Regex(r)) => {
-                Ok(Node::Tag(TagPredicate::Match(key, regex::compile(&r.0)?)))
+                Ok(Node::Tag(TagPredicate::Match(key, go_regex::compile(&r.0)?)))
             }
             (Op::NotEqualRegex, Expr::Regex(r)) => {
-                Ok(Node::Tag(TagPredicate::NotMatch(key, regex::compile(&r.0)?)))
+                Ok(Node::Tag(TagPredicate::NotMatch(key, go_regex::compile(&r.0)?)))
             }
+            _ if self.reading == TagReading::Row => self.row(op, left, right),
             (_, Expr::Reference { name, .. }) if self.reading == TagReading::Presence => {
                 let other = match op {
                     Op::Equal => present(name),
@@ -264,8 +274,10 @@ impl Compiler<'_> {
         let yes = match (op, other) {
             (Op::Equal, Expr::String(text)) => name == text,
             (Op::NotEqual, Expr::String(text)) => name != text,
-            (Op::EqualRegex, Expr::Regex(r)) => regex::compile(&r.0)?.is_match(name.as_bytes()),
-            (Op::NotEqualRegex, Expr::Regex(r)) => !regex::compile(&r.0)?.is_match(name.as_bytes()),
+            (Op::EqualRegex, Expr::Regex(r)) => go_regex::compile(&r.0)?.is_match(name.as_bytes()),
+            (Op::NotEqualRegex, Expr::Regex(r)) => {
+                !go_regex::compile(&r.0)?.is_match(name.as_bytes())
+            }
             _ => false,
         };
         Ok(Node::Constant(yes))
@@ -273,6 +285,7 @@ impl Compiler<'_> {
 
     fn names_a_field(&self, name: &str, cast: Option<Cast>) -> bool {
         match cast {
+            _ if self.reading == TagReading::Row => (self.is_field)(name),
             Some(Cast::Tag) => false,
             Some(_) => true,
             None => (self.is_field)(name),
@@ -283,7 +296,15 @@ impl Compiler<'_> {
         let mut names_tags = false;
         let left = Box::new(self.operand(left, &mut names_tags)?);
         let right = Box::new(self.operand(right, &mut names_tags)?);
-        Ok(Node::Row(Arc::new(Tree::Row(Row::Binary(op, left, right))), names_tags))
+        let row = Row::Binary(op, left, right, self.nulls());
+        Ok(Node::Row(Arc::new(Tree::Row(row)), names_tags))
+    }
+
+    fn nulls(&self) -> Nulls {
+        match self.reading {
+            TagReading::Row => Nulls::FalseBesideTruths,
+            TagReading::Value | TagReading::Presence => Nulls::Unequal,
+        }
     }
 
     fn operand(&mut self, expr: &Expr, names_tags: &mut bool) -> Result<Row, QueryError> {
@@ -291,7 +312,10 @@ impl Compiler<'_> {
             Expr::Reference { name, cast } => {
                 if !self.names_a_field(name, *cast) {
                     *names_tags = true;
-                    return Ok(Row::Tag(name.clone()));
+                    return Ok(match self.reading {
+                        TagReading::Row => Row::Dimension(name.clone()),
+                        TagReading::Value | TagReading::Presence => Row::Tag(name.clone()),
+                    });
                 }
                 let known = self.fields.iter().position(|field| field == name);
                 let place = known.unwrap_or_else(|| {
@@ -302,7 +326,8 @@ impl Compiler<'_> {
             }
             Expr::Binary { op, left, right } => {
                 let left = Box::new(self.operand(left, names_tags)?);
-                Row::Binary(*op, left, Box::new(self.operand(right, names_tags)?))
+                let right = Box::new(self.operand(right, names_tags)?);
+                Row::Binary(*op, left, right, self.nulls())
             }
             Expr::Paren(inner) => self.operand(inner, names_tags)?,
             Expr::Number(value) => Row::Float(*value),
@@ -337,5 +362,5 @@ fn field_type(cast: Cast) -> Option<FieldType> {
 }
 
 fn compiled(pattern: &str) -> Result<Arc<Regex>, QueryError> {
-    regex::compile(pattern)
+    go_regex::compile(pattern)
 }

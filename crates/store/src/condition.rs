@@ -13,7 +13,9 @@ use crate::scan::TimeRange;
 
 pub use filter::{Filter, RowFilter, TagReading};
 pub use literal::{looks_like_time, parse_time};
-pub use reduce::{Constants, ordered, reduce};
+#[cfg(test)]
+pub use reduce::ordered;
+pub use reduce::{Constants, reduce};
 
 /// The first time that a point can have (`influxql.MinTime`).
 pub const TIME_MIN: i64 = i64::MIN + 2;
@@ -108,6 +110,17 @@ pub fn is_time(expr: &Expr) -> bool {
     matches!(expr, Expr::Reference { name, .. } if name.eq_ignore_ascii_case("time"))
 }
 
+/// Whether a condition says anything of time (`influxql.HasTimeExpr`).
+pub fn has_time(condition: &Expr) -> bool {
+    match condition {
+        Expr::Binary { left, right, .. } => {
+            is_time(left) || is_time(right) || has_time(left) || has_time(right)
+        }
+        Expr::Paren(inner) => has_time(inner),
+        _ => false,
+    }
+}
+
 fn swapped(op: Op) -> Op {
     match op {
         Op::Greater => Op::Less,
@@ -168,5 +181,4 @@ fn unwrapped(expr: Expr) -> Expr {
 }
 
 #[cfg(test)]
-#[path = "condition/tests.rs"]
 mod tests;

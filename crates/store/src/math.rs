@@ -1,11 +1,9 @@
 //! Functions of single numbers: InfluxDB's `query/math.go`.
 
-use super::element::Number;
-use crate::query::results::Value;
+use crate::value::Value;
 
 /// A mathematical function of InfluxQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each says what it is")]
 pub enum Math {
     Abs,
     Sin,
@@ -69,11 +67,11 @@ impl Math {
             ) => return first.clone(),
             _ => {}
         }
-        let Some(x) = f64::cast(first) else { return Value::Null };
+        let Some(x) = first.float() else { return Value::Null };
         if self.arguments() == 1 {
             return Value::Float(self.of(x, 0.0));
         }
-        let second = arguments.get(1).and_then(f64::cast);
+        let second = arguments.get(1).and_then(Value::float);
         second.map_or(Value::Null, |y| Value::Float(self.of(x, y)))
     }
 

@@ -8,7 +8,7 @@
 
 use wire::influxql::ast::{Expr, Op, Selection, Statement};
 
-use super::condition::{Constants, is_time, looks_like_time, parse_time, reduce};
+use crate::condition::{Constants, is_time, looks_like_time, parse_time, reduce};
 use crate::refusal::QueryError;
 
 /// The first float past every time.
