@@ -21,7 +21,7 @@ Exit codes:
   1   failed; standard error says what to do
   2   the command line is wrong
   3   done, and what was found is bad (a damaged journal, a gateway that is not ready, a load that
-      missed what was required)
+      missed what was required or failed for the most part)
   4   a load is INVALID: its numbers can't be believed
   78  the configuration is wrong";
 
@@ -116,7 +116,8 @@ Examples:
   weir load redis://127.0.0.1:6379 --mix get=9,set=1 --rate 5000
   weir load init > load.toml; weir load run load.toml
 
-It exits with 4 when the run is INVALID, else with 3 when something that was required is missed.")]
+It exits with 4 when the run is INVALID, else with 3 when something that was required is missed
+or most requests failed.")]
     Load(load::Load),
     /// Look into a journal, or make it forget a backend
     #[command(subcommand)]

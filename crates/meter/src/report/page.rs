@@ -126,6 +126,10 @@ fn verdict(out: &mut String, run: &Run<'_>, at: usize, runs: usize) {
         let (demand, found) = (text(&gate["demand"]), text(&gate["found"]));
         let _ = write!(out, "<li class=\"missed\"><b>{word}</b> {demand}: it was {found}");
     }
+    if run.is_failing() {
+        let words = "most requests failed, so these are times of failures.";
+        let _ = write!(out, "<li class=\"missed\"><b>Failed</b> {words}");
+    }
     for warning in list("warnings") {
         let _ = write!(out, "<li><b class=\"word\">Warning</b> {}", text(warning));
     }

@@ -117,6 +117,13 @@ fn the_page_of_a_run_has_its_verdict_first_and_asks_no_network() {
     );
     assert!(body.contains("<b>Missed</b> p50&lt;1ns: it was"), "{body}");
     assert!(body.contains("status 500 &amp; more") && body.contains("injector busy<td"));
+    let failing = place.path().join("failing");
+    let directory = Directory::create(&failing, &json!({ "url": "http://h/" }), &[]).unwrap();
+    let mut of = Outcome { results: Results::default(), ..outcome() };
+    of.results.note(0, Kind::Server, MS, MS);
+    directory.finish(&of, &Summary::new(&of, &[])).unwrap();
+    let said = fs::read_to_string(write(&failing).unwrap()).unwrap();
+    assert!(said.contains("<b>Failed</b> most requests failed"), "{said}");
     // No figure of such a run stands without that word.
     assert!(body.contains("Figures <b class=\"word\">INVALID</b>"));
     for scheme in ["src=", "href=", "@import", "url("] {
