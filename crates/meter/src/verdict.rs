@@ -96,6 +96,30 @@ pub struct Evidence {
     pub found: f64,
 }
 
+impl Evidence {
+    /// That of a run of which nothing is known that speaks against it.
+    pub fn quiet(closed: bool) -> Self {
+        Self {
+            closed,
+            sends: 0,
+            late: 0,
+            figures: Vec::new(),
+            latency_mean: Duration::ZERO,
+            turnaround_mean: Duration::ZERO,
+            busy: 0.0,
+            waited: 0.0,
+            stolen: 0.0,
+            stood: 0.0,
+            errors: 0,
+            error: String::new(),
+            threads: 1,
+            cpus: 1,
+            connections: 1,
+            found: 1.0,
+        }
+    }
+}
+
 /// Why a run can't be believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Doubt {
@@ -211,7 +235,10 @@ pub fn doubts(of: &Evidence, limits: &Thresholds) -> Vec<Doubt> {
     };
     doubt(
         of.errors > 0,
-        format!("the injector itself had {} errors, most of them: {}", of.errors, of.error),
+        match &*of.error {
+            "" => format!("the injector itself had {} errors", of.errors),
+            words => format!("the injector itself had {} errors, most of them: {words}", of.errors),
+        },
         &remedy_of_error(&of.error),
     );
     for (name, figure) in &of.figures {
@@ -322,22 +349,15 @@ mod tests {
 
     fn quiet(closed: bool) -> Evidence {
         Evidence {
-            closed,
             sends: 10_000,
-            late: 0,
             figures: vec![("the p99 of latency".to_owned(), Figure::delayed(MS, MS / 20))],
             latency_mean: MS / 2,
             turnaround_mean: MS / 100,
             busy: 0.1,
-            waited: 0.0,
-            stolen: 0.0,
-            stood: 0.0,
-            errors: 0,
-            error: String::new(),
-            threads: 1,
             cpus: 4,
             connections: 64,
             found: 64.0,
+            ..Evidence::quiet(closed)
         }
     }
 
