@@ -7,13 +7,14 @@ pub(crate) mod tests;
 mod vegeta;
 
 use std::fmt::{self, Display, Formatter};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use watch::words;
 
 use crate::engine::Outcome;
 use crate::gate::{Gate, Judgement, Sliding};
 use crate::limit::FAILED_MAX;
+use crate::machine;
 use crate::recorder::{Correction, Distribution, Figure, Kind, Measure, Tolerance};
 use crate::verdict::{Doubt, doubt_of_demand};
 
@@ -67,7 +68,8 @@ impl<'a> Summary<'a> {
 
     /// All of it for people: these words, and the figures in vegeta's shape.
     pub fn text(&self) -> String {
-        format!("{self}\n{}", vegeta::Table(self.outcome))
+        let (began, host) = (date_time(self.outcome.wall), machine::host());
+        format!("{self}began    {began} on {host}\n\n{}", vegeta::Table(self.outcome))
     }
 
     /// The verdict in a word.
@@ -387,6 +389,13 @@ pub fn shown(span: Duration) -> String {
         _ if millis < 9_999.5 => format!("{millis:.0} ms"),
         _ => format!("{:.1} s", millis / 1000.0),
     }
+}
+
+/// A moment by the wall clock, to the second: `2026-11-23T18:50:50Z`.
+pub fn date_time(wall: SystemTime) -> String {
+    let seconds = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let nanos = i64::try_from(seconds).unwrap_or_default().saturating_mul(1_000_000_000);
+    wire::influxql::rfc3339_short(nanos)
 }
 
 /// A span as somebody would write it.

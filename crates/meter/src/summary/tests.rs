@@ -241,6 +241,8 @@ Status Codes  [code:count]                      200:1000
 Error Set:
 ";
     assert!(text.starts_with("VALID  "), "{text}");
+    // Whoever finds the file later knows when and where.
+    assert!(text.contains("\nbegan    1970-01-01T00:00:00Z on "), "{text}");
     assert!(text.ends_with(golden), "{text}");
 }
 

@@ -46,6 +46,8 @@ fn a_run_that_was_killed_is_shown_up_to_its_last_window_and_says_so() {
     let text = fs::read_to_string(write(place.path()).unwrap()).unwrap();
     assert!(text.contains("<b>UNFINISHED</b> This run has not ended, or was killed"), "{text}");
     assert!(text.contains("33 requests in 3 whole seconds"), "{text}");
+    let host = crate::machine::host();
+    assert!(text.contains("<p class=\"when\">2") && text.contains(&format!("Z on {host}</p>")));
     // What came from elsewhere is text, in the page and in its numbers.
     assert!(!text.contains("<script>alert") && text.contains("&lt;script&gt;alert"));
     let run = Run::read(place.path(), 1000).unwrap();
