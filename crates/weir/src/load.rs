@@ -16,7 +16,7 @@ mod run;
 mod signals;
 mod speed;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod verify;
 mod view;
 

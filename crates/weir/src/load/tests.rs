@@ -1,12 +1,40 @@
 use clap::Parser;
 use meter::engine::{Pace, Stop};
 
-use super::Command;
+use super::{Command, file, mix};
 
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
     command: Command,
+}
+
+/// Whether a call of `weir load` would begin: what its options say, held against its workload. A
+/// run file that it names has that text. Files of requests and scripts are not opened.
+pub fn begins(words: &[String], file: &str) -> Result<(), String> {
+    let one = |words: &[&String]| {
+        let words = std::iter::once("load").chain(words.iter().map(|word| word.as_str()));
+        Line::try_parse_from(words).map(|line| line.command).map_err(|error| error.to_string())
+    };
+    let loads = match words {
+        [run, _, options @ ..] if run == "run" => {
+            mix::loads(file, file::options(options)?)?.into_iter().map(|(_, load)| load).collect()
+        }
+        [compare, rest @ ..] if compare == "compare" => {
+            let options = rest.iter().skip_while(|word| *word != "--").skip(1);
+            let options: Vec<&String> = options.collect();
+            let urls = rest.iter().filter(|word| word.contains("://"));
+            let load = |url| one(&[&[url], &options[..]].concat());
+            urls.map(load).collect::<Result<Vec<_>, _>>()?
+        }
+        [other, ..] if ["init", "report", "verify"].contains(&&**other) => Vec::new(),
+        options => vec![one(&options.iter().collect::<Vec<_>>())?],
+    };
+    for load in &loads {
+        load.check().map_err(|failure| failure.to_string())?;
+        load.speed.pace().map_err(|failure| failure.to_string())?;
+    }
+    Ok(())
 }
 
 fn read(words: &str) -> Result<Command, String> {
