@@ -68,7 +68,7 @@ async fn live(
     let settings = announce(loaded);
     let registry = Registry::new();
     log.register(&registry);
-    watch::process::register(&registry);
+    show_process(&registry);
     raise_open_files(settings.influx.max_connections);
     flow::dial::watch(settings.tcp_user_timeout.get(), &registry).map_err(Failure::other)?;
     let mut signals = Signals::listen()
@@ -129,6 +129,13 @@ async fn live(
     };
     drop(watchdog);
     Ok(ending)
+}
+
+/// Says in metrics which version runs, and what the kernel says of its process.
+fn show_process(registry: &Registry) {
+    watch::process::register(registry);
+    let labels = [("version", env!("CARGO_PKG_VERSION"))];
+    registry.gauge("weir_build_info", "1, with the version that runs.", &labels).set(1);
 }
 
 /// Says what is about to run, and what about the configuration is worth a word.
