@@ -26,7 +26,7 @@
 //   delivery
 //   backends
 //   catalogue, client, record, settings, via
-//   aside, clock
+//   aside, clock, migrate
 
 mod admission;
 mod aside;
@@ -38,6 +38,7 @@ mod clock;
 pub mod delivery;
 mod embedded;
 mod front;
+pub mod migrate;
 mod record;
 pub mod settings;
 mod via;

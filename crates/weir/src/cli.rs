@@ -55,13 +55,17 @@ Examples:
   weir check --config /etc/weir/weir.toml
   weir check && systemctl reload weir
   weir check --from /etc/pgbouncer/pgbouncer.ini > weir.toml
-  weir check --from /etc/nutcracker/nutcracker.yml > weir.toml")]
+  weir check --from /etc/nutcracker/nutcracker.yml > weir.toml
+  weir check --from /etc/influxdb-relay/influxdb-relay.toml > weir.toml
+
+--from exits with 3 where something is to be done by hand before the result serves all whom the
+other program served; standard error and the top of what is printed say what.")]
     Check {
         #[command(flatten)]
         config: ConfigFile,
-        /// Print the TOML that means what this configuration of PgBouncer, or of twemproxy where
-        /// its name ends in .yml or .yaml, means, with what it has no equivalent for; passwords
-        /// are printed, too
+        /// Print the TOML that means what this configuration of PgBouncer means (of twemproxy where
+        /// its name ends in .yml or .yaml, of influxdb-relay where in .toml), with what it has no
+        /// equivalent for; passwords are printed, too
         #[arg(long, value_name = "FILE", conflicts_with = "config")]
         from: Option<PathBuf>,
     },
