@@ -1,3 +1,5 @@
+mod words;
+
 use clap::Parser;
 use meter::engine::{Pace, Stop};
 
