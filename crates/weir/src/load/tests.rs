@@ -33,7 +33,6 @@ pub fn begins(words: &[String], file: &str) -> Result<(), String> {
         options => vec![one(&options.iter().collect::<Vec<_>>())?],
     };
     for load in &loads {
-        load.check().map_err(|failure| failure.to_string())?;
         load.speed.pace().map_err(|failure| failure.to_string())?;
     }
     Ok(())
@@ -83,10 +82,11 @@ fn bad_input_is_told_before_anything_is_sent() {
         assert!(error.contains(part), "{words}: {error}");
     }
     assert!(read("http://h --rate 0").unwrap().plan(Stop::default()).is_err());
-    let request = read("http://h --body @/nowhere").unwrap().request;
-    assert!(request.workload(&"http://h".parse().unwrap(), 1).is_err());
-    let nowhere = read("http://h --workload influx-write").unwrap();
-    assert!(nowhere.writes.workload(&nowhere.url, &[], 1).is_err());
+    for words in ["http://h --body @/nowhere", "http://h --workload influx-write"] {
+        let command = read(words).unwrap();
+        let plan = command.plan(Stop::default()).unwrap();
+        assert!(command.load("load", plan, None).is_err(), "{words}");
+    }
     for (words, part) in [
         ("http://h --mix get", "--mix has no effect"),
         ("redis://h -X POST", "--method has no effect"),
@@ -109,10 +109,7 @@ fn bad_input_is_told_before_anything_is_sent() {
         ("http://h --workload influx-write -H a:b --body x", "--body has no effect"),
         ("redis://h --mix fly", "zrange"),
     ] {
-        let error = read(words).and_then(|command| match command.check() {
-            Ok(_) => Ok(()),
-            Err(failure) => Err(failure.to_string()),
-        });
-        assert!(error.clone().unwrap_err().contains(part), "{words}: {error:?}");
+        let error = read(words).unwrap_err();
+        assert!(error.contains(part), "{words}: {error}");
     }
 }
