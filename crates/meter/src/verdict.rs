@@ -156,10 +156,13 @@ enum Bottleneck {
 impl Bottleneck {
     fn of(of: &Evidence, limits: &Thresholds) -> Self {
         let busy_max = if of.closed { limits.busy_closed } else { limits.busy_open };
-        if of.stood > limits.standing {
-            Self::Stopped
-        } else if of.waited + of.stolen > limits.waiting {
+        let waited = of.waited + of.stolen;
+        // A thread that waits for a CPU for long stands still, too; one that is stopped waits for
+        // none.
+        if waited > limits.waiting && waited >= of.stood {
             Self::OtherPrograms
+        } else if of.stood > limits.standing {
+            Self::Stopped
         } else if of.busy <= busy_max {
             Self::Wakeups
         } else if of.threads < of.cpus {
@@ -415,6 +418,10 @@ mod tests {
             ),
             (Evidence { busy: 0.99, threads: 4, ..closed.clone() }, "or with fewer --connections"),
             (Evidence { waited: 0.3, ..busy.clone() }, "where no other program needs its CPUs"),
+            (
+                Evidence { waited: 0.3, stood: 0.1, ..late.clone() },
+                "where no other program needs its CPUs",
+            ),
             (Evidence { stood: 0.3, ..busy }, "where nothing stops the injector"),
             (Evidence { turnaround_mean: MS, ..closed }, "or more --threads than 1"),
             (error("opening: Too many open files (os error 24)"), "ulimit -n"),
