@@ -149,7 +149,7 @@ fn is_insecure(matches: &ArgMatches) -> bool {
 }
 
 fn refused(words: String) -> clap::Error {
-    clap::Error::raw(ErrorKind::ArgumentConflict, words + "\n")
+    clap::Error::raw(ErrorKind::ArgumentConflict, words)
 }
 
 impl Args for WorkloadOptions {
