@@ -10,7 +10,7 @@ use redis::placement::{Member, Ring, tagged};
 
 fuzz_target!(|file: &[u8]| {
     let pools = nutcracker(file).unwrap_or_default();
-    assert!(toml(Path::new("nutcracker.yml"), &pools).contains("[redis]"));
+    assert!(toml(Path::new("nutcracker.yml"), &pools).toml.contains("[redis]"));
     for pool in pools {
         let names: Vec<String> = pool.servers.iter().map(Server::placed_as).collect();
         let members: Vec<Member<'_>> = names

@@ -26,6 +26,8 @@ use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::tls::in_words;
+
 pub(crate) use dialled::is_own;
 pub use dialled::{set_silence_limit, watch};
 pub use error::{DialError, Late, Stage};
@@ -164,7 +166,11 @@ impl Target {
     /// The handshake failed; the connection is encrypted already, or over a Unix socket.
     pub async fn start_tls(&self, socket: Socket, tls: &Tls) -> Result<Socket, DialError> {
         let shaken = tls.shake_hands(socket).await;
-        shaken.map_err(|error| self.failed(|_| Stage::Tls, error))
+        let words = |error: io::Error| match in_words(&error) {
+            Some(words) => io::Error::new(error.kind(), words),
+            None => error,
+        };
+        shaken.map_err(|error| self.failed(|_| Stage::Tls, words(error)))
     }
 
     /// Does what opens a connection, for no longer than one may take.

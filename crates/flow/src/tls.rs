@@ -3,12 +3,15 @@
 mod client;
 mod server;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use schemars::JsonSchema;
@@ -62,6 +65,42 @@ pub enum TlsError {
     /// rustls refused the configuration.
     #[error("TLS: {0}")]
     Refused(#[from] rustls::Error),
+}
+
+/// What to do about a server's certificate that is refused, in words; nothing where rustls's own
+/// say it.
+fn advice(error: &Error) -> Option<&'static str> {
+    let Error::InvalidCertificate(why) = error else { return None };
+    match why {
+        // rustls hands on what webpki says as text alone.
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => Some(
+            "what the server shows is a certificate of an authority (CA:TRUE), as `openssl req \
+             -x509` makes it, and not one that was made for a server: have that authority sign one \
+             for the server, or make one with -addext basicConstraints=critical,CA:FALSE and name \
+             it as `ca`",
+        ),
+        CertificateError::UnknownIssuer => Some(
+            "nobody whom this machine trusts has signed the server's certificate: name the \
+             certificate of its authority as `ca`",
+        ),
+        CertificateError::BadSignature => Some(
+            "the authority in `ca` has the name of the one that signed it, and another key: name \
+             its present certificate as `ca`",
+        ),
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            Some("the server's certificate has expired, or this machine's clock is wrong")
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            Some("the server's certificate is not valid yet, or this machine's clock is wrong")
+        }
+        _ => None,
+    }
+}
+
+/// What failed in a handshake, with what to do about it where that is known.
+pub fn in_words(error: &io::Error) -> Option<String> {
+    let refused = error.get_ref()?.downcast_ref::<Error>()?;
+    advice(refused).map(|advice| format!("{refused}: {advice}"))
 }
 
 /// Version and cipher of a connection after its handshake, as `TLSv1.3/TLS13_AES_128_GCM_SHA256`.

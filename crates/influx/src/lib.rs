@@ -28,7 +28,7 @@
 //   delivery
 //   backends
 //   catalogue, client, record, settings, via
-//   aside, clock
+//   aside, clock, migrate
 
 mod admission;
 mod aside;
@@ -41,6 +41,7 @@ pub mod delivery;
 mod delivery_tasks;
 mod embedded;
 mod front;
+pub mod migrate;
 mod record;
 pub mod settings;
 mod via;

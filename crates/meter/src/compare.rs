@@ -58,11 +58,17 @@ impl Side {
             Some(Figures { p50: seconds("p50_ns")?, p99: seconds("p99_ns")?, rate })
         };
         let verdict = judged["verdict"].as_str().unwrap_or("UNFINISHED");
+        let is_failing = judged["failing"] == true;
         let is_early = judged["stopped"] == true || judged["aborted"].is_object();
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match figures() {
-            Some(figures) if verdict == "VALID" && !is_early => self.runs.push(figures),
+            Some(figures) if verdict == "VALID" && !is_early && !is_failing => {
+                self.runs.push(figures)
+            }
             _ if verdict != "VALID" => self.left_out.push((name, format!("is {verdict}"))),
+            Some(_) if is_failing => {
+                self.left_out.push((name, "failed for the most part".to_owned()))
+            }
             Some(_) => self.left_out.push((name, "ended early".to_owned())),
             None => self.left_out.push((name, "has no requests".to_owned())),
         }
@@ -282,6 +288,8 @@ mod tests {
             r#"{ "verdict": "INVALID", "answered_per_second": 9.5,
                  "latency": { "p50_ns": 1000000, "p99_ns": 2000000 } }"#,
             r#"{ "verdict": "UNFINISHED" }"#,
+            r#"{ "verdict": "VALID", "failing": true, "answered_per_second": 0,
+                 "latency": { "p50_ns": 1, "p99_ns": 2 } }"#,
             r#"{ "verdict": "VALID", "stopped": true, "answered_per_second": 1,
                  "latency": { "p50_ns": 1, "p99_ns": 2 } }"#,
         ];
@@ -297,7 +305,8 @@ mod tests {
         assert!(both.is_too_few());
         assert_eq!(
             both.to_string(),
-            "A  a: 5 of 8 runs count; run-1 is INVALID; run-2 is UNFINISHED; run-3 ended early\n\
+            "A  a: 5 of 9 runs count; run-1 is INVALID; run-2 is UNFINISHED; run-3 failed for the \
+             most part; run-4 ended early\n\
              B  b: 4 of 4 runs count\n\
              too few to tell: 5 runs of A and 4 of B count, and it takes 5 of each\n"
         );

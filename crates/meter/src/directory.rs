@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use crate::failure::Owner;
 use crate::hlog;
 use crate::machine;
 use crate::recorder::{Kind, Measure, Results, Times};
-use crate::summary::Summary;
+use crate::summary::{Summary, date_time};
 use crate::window::WINDOW;
 
 /// What was run, and where.
@@ -117,7 +117,12 @@ impl Directory {
             return Err(DirectoryError::Taken(path.to_owned()));
         }
         let machine = machine::describe();
-        let about = json!({ "run": run, "operations": operations, "machine": machine });
+        let about = json!({
+            "created": date_time(SystemTime::now()),
+            "run": run,
+            "operations": operations,
+            "machine": machine,
+        });
         write(&path.join(RUN), &pretty(&about))?;
         write(&path.join(TEXT), UNFINISHED)?;
         write(&path.join(JSON), &pretty(&json!({ "verdict": "UNFINISHED" })))?;

@@ -223,6 +223,7 @@ fn conduct(
     let mut outcome = Outcome {
         closed: run.closed,
         connections: run.connections,
+        threads: run.threads,
         measured: run.duration,
         wall: timeline.wall,
         stopped: run.stop.is_asked() && aborted.is_none(),

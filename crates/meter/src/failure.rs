@@ -91,6 +91,12 @@ impl Errors {
         of.map(|(_, count)| count).sum()
     }
 
+    /// The words of an owner's commonest error.
+    pub fn commonest_of(&self, owner: Owner) -> Option<&str> {
+        let of = self.counts.iter().filter(|((whose, _), _)| *whose == owner);
+        of.max_by_key(|(_, count)| **count).map(|((_, words), _)| &**words)
+    }
+
     /// The commonest, most of all first.
     pub fn commonest(&self, count: usize) -> Vec<(Owner, &str, u64)> {
         let all = self.counts.iter().map(|((owner, words), count)| (*owner, &**words, *count));

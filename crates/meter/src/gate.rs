@@ -236,12 +236,22 @@ impl Gate {
         measured: Duration,
         tolerance: &Tolerance,
     ) -> Judgement {
-        let found = match &self.of {
-            Of::All => self.found(results, measured, tolerance),
-            Of::Numbers(numbers) => self.found(&results.only(numbers), measured, tolerance),
+        let of_these;
+        let results = match &self.of {
+            Of::All => results,
+            Of::Numbers(numbers) => {
+                of_these = results.only(numbers);
+                &of_these
+            }
             // Nobody has looked it up: it is met by nothing.
             Of::Named(name) => return Judgement::Missed(format!("not looked for, of {name}")),
         };
+        let found = self.found(results, measured, tolerance);
+        if self.is_of_speed() && results.mostly_failed() {
+            let share = 100.0 * results.failed() as f64 / results.total().max(1) as f64;
+            let words = self.words(found.measured);
+            return Judgement::Missed(format!("{words}, and {share:.1} % of these failed"));
+        }
         // A demand that both figures meet is met. One that both miss is missed only if the server
         // missed it at best.
         let is_met = self.holds(found.measured);
@@ -274,6 +284,24 @@ impl Gate {
                 MeasuredValue::rate(succeeded, measured, results.paused, tolerance)
             }
         }
+    }
+
+    /// Whether it wants answers to be quick. Failures often are, which says nothing of the answers.
+    fn is_of_speed(&self) -> bool {
+        let is_time = matches!(self.figure, Figure::Quantile(_) | Figure::Max | Figure::Mean);
+        is_time && matches!(self.relation, Relation::Less | Relation::LessOrEqual)
+    }
+
+    /// Whether it says how many requests may fail, of all operations.
+    pub fn allows_failures(&self) -> bool {
+        let is_of_errors = matches!(self.figure, Figure::ErrorShare | Figure::Errors);
+        is_of_errors && self.stretch.is_none() && self.of == Of::All
+    }
+
+    /// Whether it is of operations of which nothing came: no time of theirs is known.
+    pub fn lacks_results(&self, results: &Results) -> bool {
+        let Of::Numbers(numbers) = &self.of else { return false };
+        self.is_of_speed() && results.only(numbers).total() == 0
     }
 
     fn holds(&self, found: f64) -> bool {

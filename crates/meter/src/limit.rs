@@ -23,7 +23,7 @@ const CONFIRMATIONS: u32 = 3;
 /// Rates that may fail to hold once more before the search is given up.
 const UNSTEADY_MAX: u32 = 10;
 /// A step with a larger share of failures is a miss, whatever is demanded.
-const FAILED_MAX: f64 = 0.01;
+pub const FAILED_MAX: f64 = 0.01;
 /// A step whose numbers can't be believed is run again so often.
 const INVALID_MAX: u32 = 2;
 
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_injector_is_not_taken_for_the_server() {
-        let doubt = Doubt { cause: "a thread was busy".to_owned(), remedy: "" };
+        let doubt = Doubt { cause: "a thread was busy".to_owned(), remedy: String::new() };
         let gate = "p99<20ms".parse().unwrap();
         let shown = shown(&served(9.0, 3.0), &[doubt], &gate, None);
         assert_eq!(shown, StepResult::Invalid("a thread was busy".to_owned()));

@@ -1,15 +1,22 @@
-//! What a run was made on, as far as the kernel tells. Nothing of it names the machine.
+//! What a run was made on, as far as the kernel tells.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-/// Kernel, CPUs and memory.
+/// What the machine is called.
+pub fn host() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Name, kernel, CPUs and memory.
 pub fn describe() -> Value {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let (cpus, memory) = (read("/proc/cpuinfo"), read("/proc/meminfo"));
     let usable = std::thread::available_parallelism().map_or(1, usize::from);
     json!({
+        "host": host(),
         "kernel": read("/proc/sys/kernel/osrelease").trim(),
         "architecture": std::env::consts::ARCH,
         "cpu": value(&cpus, "model name"),

@@ -321,6 +321,15 @@ impl Results {
         self.total() - self.count(Kind::Succeeded)
     }
 
+    /// Whether most of what was sent failed, or nothing succeeded: its times are then those of
+    /// failures. What was due and never sent is no failure.
+    pub fn mostly_failed(&self) -> bool {
+        let (succeeded, unsent) = (self.count(Kind::Succeeded), self.count(Kind::Unsent));
+        let total = self.total();
+        let sent = total - unsent;
+        total > 0 && (succeeded == 0 || 2 * succeeded < sent)
+    }
+
     /// The times of an operation, however its requests ended.
     pub fn of(&self, measure: Measure, operation: usize) -> Distribution {
         self.gathered(measure, |of, _| of == operation)

@@ -7,12 +7,14 @@ pub(crate) mod tests;
 mod vegeta;
 
 use std::fmt::{self, Display, Formatter};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use watch::words;
 
 use crate::engine::Outcome;
 use crate::gate::{Gate, Judgement, Sliding};
+use crate::limit::FAILED_MAX;
+use crate::machine;
 use crate::recorder::{Correction, Distribution, Figure, Kind, Measure, Tolerance};
 use crate::verdict::{Doubt, doubt_of_demand};
 
@@ -29,16 +31,22 @@ pub struct Summary<'a> {
     missed: Vec<(Gate, String)>,
     /// Why its numbers can't be believed.
     doubts: Vec<Doubt>,
+    /// A demand says how many requests may fail, and that is met.
+    may_fail: bool,
 }
 
 impl<'a> Summary<'a> {
     /// Judges a run by the demands that it has to meet.
     pub fn new(outcome: &'a Outcome, gates: &[Gate]) -> Self {
-        let mut of = Self { outcome, missed: Vec::new(), doubts: outcome.doubts() };
+        let doubts = outcome.doubts();
+        let mut of = Self { outcome, missed: Vec::new(), doubts, may_fail: false };
         let tolerance = outcome.thresholds.tolerance();
         for gate in gates {
             match gate.judge(&outcome.results, outcome.measured, &tolerance) {
-                Judgement::Met => {}
+                Judgement::Met if gate.lacks_results(&outcome.results) => {
+                    of.missed.push((gate.clone(), "nothing: no request of it ended".to_owned()));
+                }
+                Judgement::Met => of.may_fail |= gate.allows_failures(),
                 Judgement::Missed(found) => of.missed.push((gate.clone(), found)),
                 Judgement::Unjudged(found) => of.doubt(gate, &found),
             }
@@ -60,7 +68,8 @@ impl<'a> Summary<'a> {
 
     /// All of it for people: these words, and the figures in vegeta's shape.
     pub fn text(&self) -> String {
-        format!("{self}\n{}", vegeta::Table(self.outcome))
+        let (began, host) = (date_time(self.outcome.wall), machine::host());
+        format!("{self}began    {began} on {host}\n\n{}", vegeta::Table(self.outcome))
     }
 
     /// The verdict in a word.
@@ -73,11 +82,17 @@ impl<'a> Summary<'a> {
         !self.doubts.is_empty() || self.outcome.measured.is_zero()
     }
 
+    /// Whether most requests failed, and no demand allows that.
+    pub fn is_failing(&self) -> bool {
+        self.outcome.results.mostly_failed() && !self.may_fail
+    }
+
     /// What the server's limit could be looked for by, after an open loop in which it kept up: the
     /// p99 within five times what it was, rounded up.
     pub fn next_demand(&self) -> Option<String> {
         let of = self.outcome;
-        if of.closed || self.is_invalid() || of.results.count(Kind::Unsent) > 0 {
+        let kept_up = of.results.count(Kind::Unsent) == 0 && failed_share(of) <= FAILED_MAX;
+        if of.closed || self.is_invalid() || !kept_up {
             return None;
         }
         let wanted = of.results.times(Measure::Latency, None).quantile(0.99) * 5;
@@ -107,6 +122,9 @@ impl Display for Summary<'_> {
         }
         for (gate, found) in &self.missed {
             writeln!(f, "MISSED  {gate}: it was {found}")?;
+        }
+        if self.is_failing() && !self.is_invalid() {
+            writeln!(f, "FAILED  {}", advice(of))?;
         }
         for words in warnings(of) {
             writeln!(f, "WARNING  {words}")?;
@@ -138,6 +156,16 @@ impl Display for Summary<'_> {
     }
 }
 
+/// What to do about a run whose requests failed for the most part.
+fn advice(of: &Outcome) -> String {
+    let first = of.errors.commonest(1).first().map(|(owner, words, _)| format!("{owner}: {words}"));
+    let first = first.unwrap_or_else(|| "no answer came in time".to_owned());
+    format!(
+        "these are times of failures, most of them {first}; mend that, or allow it with --require \
+         'errors<=100%'"
+    )
+}
+
 /// What is true of the numbers and may not be what was thought.
 fn warnings(of: &Outcome) -> Vec<String> {
     let expected = shown(of.network.expected.unwrap_or_default());
@@ -148,15 +176,27 @@ fn warnings(of: &Outcome) -> Vec<String> {
     words.collect()
 }
 
+/// The share of requests that are no successes.
+fn failed_share(of: &Outcome) -> f64 {
+    of.results.failed() as f64 / of.results.total().max(1) as f64
+}
+
 /// The run in a sentence.
 fn headline(of: &Outcome, invalid: bool) -> String {
     let (total, failed) = (of.results.total(), of.results.failed());
     let unsent = of.results.count(Kind::Unsent);
     // Of a run that can't be believed nothing is said about the server.
+    let share = failed_share(of);
     let what = if invalid {
         "These numbers can't be believed"
+    } else if total > 0 && failed == total {
+        "Every request failed"
+    } else if of.results.mostly_failed() {
+        "Most requests failed"
     } else if unsent > 0 {
         "The server did not keep up"
+    } else if share > FAILED_MAX {
+        &format!("{:.1} % of requests failed", share * 100.0)
     } else if of.closed {
         "As fast as answers came"
     } else if of.lateness.blocked > 0 {
@@ -349,6 +389,13 @@ pub fn shown(span: Duration) -> String {
         _ if millis < 9_999.5 => format!("{millis:.0} ms"),
         _ => format!("{:.1} s", millis / 1000.0),
     }
+}
+
+/// A moment by the wall clock, to the second: `2026-11-23T18:50:50Z`.
+pub fn date_time(wall: SystemTime) -> String {
+    let seconds = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let nanos = i64::try_from(seconds).unwrap_or_default().saturating_mul(1_000_000_000);
+    wire::influxql::rfc3339_short(nanos)
 }
 
 /// A span as somebody would write it.

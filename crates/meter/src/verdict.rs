@@ -84,10 +84,40 @@ pub struct Evidence {
     pub stood: f64,
     /// Errors of the injector's.
     pub errors: u64,
+    /// The commonest of them, in its own words.
+    pub error: String,
+    /// Threads of the injector, of all loads.
+    pub threads: usize,
+    /// CPUs that this machine lets the injector use.
+    pub cpus: usize,
     /// Connections that there were.
     pub connections: u64,
     /// Those that Little's law finds in a closed loop.
     pub found: f64,
+}
+
+impl Evidence {
+    /// That of a run of which nothing is known that speaks against it.
+    pub fn quiet(closed: bool) -> Self {
+        Self {
+            closed,
+            sends: 0,
+            late: 0,
+            figures: Vec::new(),
+            latency_mean: Duration::ZERO,
+            turnaround_mean: Duration::ZERO,
+            busy: 0.0,
+            waited: 0.0,
+            stolen: 0.0,
+            stood: 0.0,
+            errors: 0,
+            error: String::new(),
+            threads: 1,
+            cpus: 1,
+            connections: 1,
+            found: 1.0,
+        }
+    }
 }
 
 /// Why a run can't be believed.
@@ -96,15 +126,95 @@ pub struct Doubt {
     /// What is wrong, with its number.
     pub cause: String,
     /// What to do about it.
-    pub remedy: &'static str,
+    pub remedy: String,
 }
 
-const MORE_THREADS: &str = "give the injector more threads (--threads 2), or a machine of its own";
 const OWN_MACHINE: &str = "run the injector where no other program needs its CPUs";
+const UNDISTURBED: &str = "run it again where nothing stops the injector or its machine";
 
 /// Why a demand can't be judged: what it is of is the injector's.
 pub fn doubt_of_demand(demand: &str, found: &str) -> Doubt {
-    Doubt { cause: format!("{demand} can't be judged: it was {found}"), remedy: OWN_MACHINE }
+    let cause = format!("{demand} can't be judged: it was {found}");
+    Doubt { cause, remedy: OWN_MACHINE.to_owned() }
+}
+
+/// What held the injector's threads up, by which the remedy is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bottleneck {
+    /// Somebody stopped the process, or the machine.
+    Stopped,
+    /// Other programs, or other guests of the host, had its CPUs.
+    OtherPrograms,
+    /// Each thread has all the work that it can do, and CPUs are left.
+    TooFewThreads,
+    /// There is no CPU left for another thread.
+    TooFewCpus,
+    /// The threads had their CPUs and time to spare, and were woken late.
+    Wakeups,
+}
+
+impl Bottleneck {
+    fn of(of: &Evidence, limits: &Thresholds) -> Self {
+        let busy_max = if of.closed { limits.busy_closed } else { limits.busy_open };
+        let waited = of.waited + of.stolen;
+        // A thread that waits for a CPU for long stands still, too; one that is stopped waits for
+        // none.
+        if waited > limits.waiting && waited >= of.stood {
+            Self::OtherPrograms
+        } else if of.stood > limits.standing {
+            Self::Stopped
+        } else if of.busy <= busy_max {
+            Self::Wakeups
+        } else if of.threads < of.cpus {
+            Self::TooFewThreads
+        } else {
+            Self::TooFewCpus
+        }
+    }
+
+    fn remedy(self, of: &Evidence) -> String {
+        let Evidence { threads, cpus, .. } = of;
+        match self {
+            Self::Stopped => UNDISTURBED.to_owned(),
+            Self::OtherPrograms => OWN_MACHINE.to_owned(),
+            Self::TooFewThreads => format!(
+                "this machine has {cpus} CPUs, and the injector {threads} of them: give it {} \
+                 (--threads)",
+                (2 * threads).min(*cpus)
+            ),
+            Self::TooFewCpus if of.closed => format!(
+                "all {cpus} CPUs have a thread of the injector: run it on a machine with more, \
+                 or with fewer --connections"
+            ),
+            Self::TooFewCpus => format!(
+                "all {cpus} CPUs have a thread of the injector: lower the rate, or run it on a \
+                 machine with more"
+            ),
+            Self::Wakeups => "the injector had time to spare and was woken late: run it on a \
+                              machine of its own that does not sleep or throttle its CPUs"
+                .to_owned(),
+        }
+    }
+}
+
+/// What an error of the injector's asks for, by its words.
+fn remedy_of_error(words: &str) -> String {
+    let has = |part: &str| words.contains(part);
+    let remedy = if has("open files") {
+        "raise its limit of open files (ulimit -n), or use fewer --connections"
+    } else if has("assign requested address") || has("Address already in use") {
+        "its ports are used up: let connections live longer, use fewer, or widen \
+         net.ipv4.ip_local_port_range"
+    } else if has("memory") || has("buffer space") {
+        "give its machine more memory, or use fewer --connections"
+    } else if has("ledger") {
+        "make room for the ledger, or name another directory with --out"
+    } else if has("stood still") || has("kept waiting") {
+        UNDISTURBED
+    } else {
+        "see the errors below: the injector's machine lacks something"
+    };
+    remedy.to_owned()
 }
 
 /// That the injector made a figure.
@@ -120,23 +230,27 @@ fn made(name: &str, figure: &Figure) -> String {
 /// Why the run can't be believed; nothing where it can.
 pub fn doubts(of: &Evidence, limits: &Thresholds) -> Vec<Doubt> {
     let mut found = Vec::new();
-    let mut doubt = |is: bool, cause: String, remedy| {
+    let held_up = Bottleneck::of(of, limits).remedy(of);
+    let mut doubt = |is: bool, cause: String, remedy: &str| {
         if is {
-            found.push(Doubt { cause, remedy });
+            found.push(Doubt { cause, remedy: remedy.to_owned() });
         }
     };
     doubt(
         of.errors > 0,
-        format!("the injector itself had {} errors", of.errors),
-        "see the errors: raise its limit of open files (ulimit -n), or use fewer connections",
+        match &*of.error {
+            "" => format!("the injector itself had {} errors", of.errors),
+            words => format!("the injector itself had {} errors, most of them: {words}", of.errors),
+        },
+        &remedy_of_error(&of.error),
     );
     for (name, figure) in &of.figures {
-        doubt(figure.is_injectors(&limits.tolerance()), made(name, figure), OWN_MACHINE);
+        doubt(figure.is_injectors(&limits.tolerance()), made(name, figure), &held_up);
     }
     if of.closed {
-        closed(of, limits, &mut doubt);
+        closed(of, limits, &held_up, &mut doubt);
     } else {
-        open(of, limits, &mut doubt);
+        open(of, limits, &held_up, &mut doubt);
     }
     let waited = of.waited + of.stolen;
     let cause = format!(
@@ -148,33 +262,43 @@ pub fn doubts(of: &Evidence, limits: &Thresholds) -> Vec<Doubt> {
     doubt(
         of.stood > limits.standing,
         format!("a thread stood still for {:.1} % of the time", of.stood * 100.0),
-        "run it again where nothing stops the injector or its machine",
+        UNDISTURBED,
     );
     found
 }
 
-fn open(of: &Evidence, limits: &Thresholds, doubt: &mut impl FnMut(bool, String, &'static str)) {
+fn open(
+    of: &Evidence,
+    limits: &Thresholds,
+    remedy: &str,
+    doubt: &mut impl FnMut(bool, String, &str),
+) {
     let share = of.late as f64 / of.sends.max(1) as f64;
     doubt(
         of.late >= limits.late_min && share > limits.late_share,
         format!("{} of {} sends were late by over 1 ms", of.late, of.sends),
-        MORE_THREADS,
+        remedy,
     );
     doubt(
         of.busy > limits.busy_open,
         format!("a thread of the injector was busy for {} of the time", percent(of.busy)),
-        MORE_THREADS,
+        remedy,
     );
 }
 
-fn closed(of: &Evidence, limits: &Thresholds, doubt: &mut impl FnMut(bool, String, &'static str)) {
+fn closed(
+    of: &Evidence,
+    limits: &Thresholds,
+    remedy: &str,
+    doubt: &mut impl FnMut(bool, String, &str),
+) {
     doubt(
         of.busy > limits.busy_closed,
         format!(
             "a thread was busy for {} of the time: the limit found is the injector's",
             percent(of.busy)
         ),
-        MORE_THREADS,
+        remedy,
     );
     let most = of.latency_mean.mul_f64(limits.turnaround_share);
     doubt(
@@ -184,7 +308,7 @@ fn closed(of: &Evidence, limits: &Thresholds, doubt: &mut impl FnMut(bool, Strin
             millis(of.turnaround_mean),
             millis(of.latency_mean)
         ),
-        "make requests faster to build, or give the injector more threads (--threads 2)",
+        &turnaround_remedy(of, limits, remedy),
     );
     let off = (of.found / of.connections.max(1) as f64 - 1.0).abs();
     doubt(
@@ -192,6 +316,21 @@ fn closed(of: &Evidence, limits: &Thresholds, doubt: &mut impl FnMut(bool, Strin
         format!("Little's law finds {:.1} connections of {}", of.found, of.connections),
         "something held requests where no figure shows it: look at the errors, run it again",
     );
+}
+
+/// A thread that is not busy all the time takes so long because many answers come at once.
+fn turnaround_remedy(of: &Evidence, limits: &Thresholds, remedy: &str) -> String {
+    match Bottleneck::of(of, limits) {
+        Bottleneck::Wakeups if of.threads < of.cpus => format!(
+            "requests take long to build, or many answers come at once: use smaller requests, \
+             fewer --connections, or more --threads than {}",
+            of.threads
+        ),
+        Bottleneck::Wakeups => "requests take long to build, or many answers come at once: use \
+                                smaller requests, or fewer --connections"
+            .to_owned(),
+        _ => remedy.to_owned(),
+    }
 }
 
 fn millis(span: Duration) -> String {
@@ -213,19 +352,15 @@ mod tests {
 
     fn quiet(closed: bool) -> Evidence {
         Evidence {
-            closed,
             sends: 10_000,
-            late: 0,
             figures: vec![("the p99 of latency".to_owned(), Figure::delayed(MS, MS / 20))],
             latency_mean: MS / 2,
             turnaround_mean: MS / 100,
             busy: 0.1,
-            waited: 0.0,
-            stolen: 0.0,
-            stood: 0.0,
-            errors: 0,
+            cpus: 4,
             connections: 64,
             found: 64.0,
+            ..Evidence::quiet(closed)
         }
     }
 
@@ -264,6 +399,37 @@ mod tests {
         ] {
             let causes = causes(evidence);
             assert!(causes.len() == 1 && causes[0].contains(word), "{word}: {causes:?}");
+        }
+    }
+
+    #[test]
+    fn each_cause_has_a_remedy_of_its_own() {
+        let (open, closed) = (quiet(false), quiet(true));
+        let late = Evidence { late: 999, ..open.clone() };
+        let busy = Evidence { busy: 0.99, ..late.clone() };
+        let error = |error: &str| Evidence { errors: 9, error: error.to_owned(), ..open.clone() };
+        for (evidence, word) in [
+            (late.clone(), "had time to spare and was woken late"),
+            (busy.clone(), "4 CPUs, and the injector 1 of them: give it 2 (--threads)"),
+            (Evidence { threads: 3, ..busy.clone() }, "give it 4 (--threads)"),
+            (
+                Evidence { threads: 4, ..busy.clone() },
+                "all 4 CPUs have a thread of the injector: lower",
+            ),
+            (Evidence { busy: 0.99, threads: 4, ..closed.clone() }, "or with fewer --connections"),
+            (Evidence { waited: 0.3, ..busy.clone() }, "where no other program needs its CPUs"),
+            (
+                Evidence { waited: 0.3, stood: 0.1, ..late.clone() },
+                "where no other program needs its CPUs",
+            ),
+            (Evidence { stood: 0.3, ..busy }, "where nothing stops the injector"),
+            (Evidence { turnaround_mean: MS, ..closed }, "or more --threads than 1"),
+            (error("opening: Too many open files (os error 24)"), "ulimit -n"),
+            (error("Cannot assign requested address (os error 99)"), "ip_local_port_range"),
+            (error("the ledger could not be kept"), "make room for the ledger"),
+        ] {
+            let doubts = doubts(&evidence, &THRESHOLDS);
+            assert!(doubts[0].remedy.contains(word), "{word}: {doubts:?}");
         }
     }
 

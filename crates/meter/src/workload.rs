@@ -83,6 +83,12 @@ pub trait Reader {
     /// The server has closed the connection; the answer, if that ends it.
     fn ended(&mut self) -> Option<Answer>;
 
+    /// What has come of an answer that is not whole, in words and without numbers, so that errors
+    /// of a kind are counted together; nothing where the reader can't tell.
+    fn begun(&self) -> Option<String> {
+        None
+    }
+
     /// Appends the request that the same user sends on the last answer; gives which operation it
     /// is, or nothing where the user is done.
     fn follow(&mut self, _out: &mut Vec<u8>) -> Option<usize> {

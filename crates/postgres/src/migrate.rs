@@ -22,7 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ini::Ini;
-use units::draft::Draft;
+use units::draft::{Conversion, Draft};
 
 /// Why a configuration of PgBouncer can't be carried over.
 #[derive(Debug, thiserror::Error)]
@@ -62,13 +62,13 @@ fn draft(file: &Path) -> Draft {
 ///
 /// # Errors
 /// The file, or one that it includes, can't be read or understood. A user list or HBA file that
-/// can't be read is named in a comment instead.
-pub fn pgbouncer(file: &Path, read: Read<'_>) -> Result<String, MigrateError> {
+/// can't be read is something to do instead.
+pub fn pgbouncer(file: &Path, read: Read<'_>) -> Result<Conversion, MigrateError> {
     let ini = Ini::read(file, read)?;
     let mut draft = draft(file);
     gateway::fill(&ini, &mut draft);
     login::fill(&ini, read, &mut draft);
     users::fill(&ini, read, &mut draft);
     databases::fill(&ini, read, &mut draft);
-    Ok(draft.render())
+    Ok(draft.finish())
 }

@@ -20,6 +20,23 @@ pub struct Draft {
     above: Section,
     sections: Vec<Section>,
     left: Vec<String>,
+    to_do: Vec<String>,
+}
+
+/// What another program's configuration has become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conversion {
+    /// The configuration in TOML.
+    pub toml: String,
+    /// What is to be done by hand before it serves everybody whom the other served.
+    pub to_do: Vec<String>,
+}
+
+/// Whether a path lies where a service with `PrivateTmp` has files of its own.
+pub fn is_in_tmp(path: &str) -> bool {
+    ["/tmp", "/var/tmp"].iter().any(|tmp| {
+        path.strip_prefix(tmp).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })
 }
 
 /// A text in quotes, as TOML wants it.
@@ -78,7 +95,8 @@ impl Draft {
     pub fn new(front: &'static str, opening: &[String]) -> Self {
         let main = Section { header: format!("[{front}]"), lines: Vec::new() };
         let above = Section::default();
-        Self { front, opening: opening.to_vec(), above, sections: vec![main], left: Vec::new() }
+        let (left, to_do) = (Vec::new(), Vec::new());
+        Self { front, opening: opening.to_vec(), above, sections: vec![main], left, to_do }
     }
 
     /// The keys above all tables, which are for every front.
@@ -114,9 +132,24 @@ impl Draft {
         self.left.push(words.into());
     }
 
-    /// Writes the whole file, what is left out as comments at its end.
-    pub fn render(&self) -> String {
+    /// Something that is to be done by hand: without it some of those who were served are not.
+    pub fn demand(&mut self, words: impl Into<String>) {
+        let words = words.into();
+        if !self.to_do.contains(&words) {
+            self.to_do.push(words);
+        }
+    }
+
+    /// The whole file, with what is to be done about it.
+    pub fn finish(self) -> Conversion {
+        Conversion { toml: self.render(), to_do: self.to_do }
+    }
+
+    /// Writes the whole file: what is to be done as comments at its top, what is left out as
+    /// comments at its end.
+    fn render(&self) -> String {
         let mut lines: Vec<String> = self.opening.iter().flat_map(|of| wrapped(of)).collect();
+        list(&mut lines, "To do before it serves all whom the other served:", &self.to_do);
         if !self.above.lines.is_empty() {
             lines.push(String::new());
             lines.extend(self.above.lines.iter().cloned());
@@ -129,16 +162,22 @@ impl Draft {
             lines.push(section.header.clone());
             lines.extend(section.lines.iter().cloned());
         }
-        if !self.left.is_empty() {
-            lines.push(String::new());
-            lines.push("# Not carried over:".to_owned());
-            for left in &self.left {
-                let mut wrapped = wrapped(&format!("- {left}")).into_iter();
-                lines.extend(wrapped.next());
-                lines.extend(wrapped.map(|line| line.replacen("# ", "#   ", 1)));
-            }
-        }
+        list(&mut lines, "Not carried over:", &self.left);
         lines.join("\n") + "\n"
+    }
+}
+
+/// A list in comments, where there is anything in it.
+fn list(lines: &mut Vec<String>, title: &str, entries: &[String]) {
+    if entries.is_empty() {
+        return;
+    }
+    lines.push(String::new());
+    lines.push(format!("# {title}"));
+    for entry in entries {
+        let mut wrapped = wrapped(&format!("- {entry}")).into_iter();
+        lines.extend(wrapped.next());
+        lines.extend(wrapped.map(|line| line.replacen("# ", "#   ", 1)));
     }
 }
 

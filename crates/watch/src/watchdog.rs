@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::metrics::{Counter, Gauge, Registry};
+use crate::metrics::{Counter, Gauge, Histogram, Registry};
 
 /// CPU time of one piece of work past which it has held its thread for too long.
 const HELD: Duration = Duration::from_millis(10);
@@ -241,9 +241,12 @@ struct Patient {
 
 impl Patient {
     fn new(pulse: Pulse, stages: Arc<[&'static Stage]>, registry: &Registry, now: Instant) -> Self {
+        // From 0 on: a counter that begins with its first event has not risen by it.
         for stage in &*stages {
             held(registry, &pulse, stage);
+            stalls(registry, &pulse, stage);
         }
+        stall_seconds(registry, &pulse);
         let gauge = registry.gauge(
             "weir_worker_stalled",
             "Whether the worker's loop stands still now.",
@@ -290,13 +293,7 @@ impl Patient {
         self.stalled = Some(stage);
         self.gauge.set(1);
         let worker = self.pulse.name();
-        registry
-            .counter(
-                "weir_worker_stalls_total",
-                "Times a worker's loop stood still for longer than the limit, by what it did.",
-                &[("worker", worker), ("stage", stage.name())],
-            )
-            .inc();
+        stalls(registry, &self.pulse, stage).inc();
         let stood_ms = stood.as_millis() as u64;
         tracing::warn!(worker, stage = stage.name(), stood_ms, "worker stands still");
     }
@@ -307,13 +304,7 @@ impl Patient {
         };
         self.gauge.set(0);
         let worker = self.pulse.name();
-        registry
-            .histogram(
-                "weir_worker_stall_seconds",
-                "How long a worker's loop stood still, once it turned again.",
-                &[("worker", worker)],
-            )
-            .observe(stood);
+        stall_seconds(registry, &self.pulse).observe(stood);
         let stood_ms = stood.as_millis() as u64;
         tracing::warn!(worker, stage = stage.name(), stood_ms, "worker goes on");
     }
@@ -324,6 +315,22 @@ fn held(registry: &Registry, pulse: &Pulse, stage: &Stage) -> Counter {
         "weir_worker_held_total",
         "Pieces of a client's work that took more than 10 ms of a worker's CPU time.",
         &[("worker", pulse.name()), ("stage", stage.name())],
+    )
+}
+
+fn stalls(registry: &Registry, pulse: &Pulse, stage: &Stage) -> Counter {
+    registry.counter(
+        "weir_worker_stalls_total",
+        "Times a worker's loop stood still for longer than the limit, by what it did.",
+        &[("worker", pulse.name()), ("stage", stage.name())],
+    )
+}
+
+fn stall_seconds(registry: &Registry, pulse: &Pulse) -> Histogram {
+    registry.histogram(
+        "weir_worker_stall_seconds",
+        "How long a worker's loop stood still, once it turned again.",
+        &[("worker", pulse.name())],
     )
 }
 
@@ -374,9 +381,9 @@ mod tests {
         let stalls = "weir_worker_stalls_total{stage=\"parse\",worker=\"worker-7\"}";
         assert!(shows(&format!("{stalls} 1")), "{}", registry.render());
         // It may be kept from beating for a moment, which is another one.
-        let ended = "weir_worker_stall_seconds_count{worker=\"worker-7\"} ";
+        let ended = "weir_worker_stall_seconds_count{worker=\"worker-7\"} 0";
         let goes_on = "weir_worker_stalled{worker=\"worker-7\"} 0";
-        assert!(beat_until(&pulse, || shows(ended) && shows(goes_on)));
+        assert!(beat_until(&pulse, || !shows(ended) && shows(goes_on)));
         drop(watchdog);
     }
 
@@ -389,7 +396,9 @@ mod tests {
         let pulses = vec![waits.clone(), ended];
         let _watchdog = Watchdog::start(LIMIT, &registry, pulses, STAGES).unwrap();
         std::thread::sleep(4 * LIMIT);
-        assert!(!registry.render().contains("weir_worker_stalls_total"));
+        let text = registry.render();
+        let mut stalls = text.lines().filter(|line| line.starts_with("weir_worker_stalls_total{"));
+        assert!(stalls.clone().count() >= 2 && stalls.all(|line| line.ends_with(" 0")), "{text}");
     }
 
     #[test]

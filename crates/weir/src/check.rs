@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use influx::settings::BackendTable;
 use journal::{Ack, WhenFull};
+use units::draft::Conversion;
 
 use crate::config::ConfigFile;
 use crate::config::{self, LoadedConfig, Settings};
@@ -20,20 +21,30 @@ pub fn run(wanted: &ConfigFile, out: &mut dyn Write) -> Result<u8, Failure> {
     Ok(DONE)
 }
 
-/// Prints what a `pgbouncer.ini` or `nutcracker.yml` means as TOML; what is still to be done about
-/// it goes to standard error.
+/// Prints what a `pgbouncer.ini`, a `nutcracker.yml` or the TOML of influxdb-relay means as TOML;
+/// what is still to be done about it goes to standard error.
 pub fn from_other(file: &Path, out: &mut dyn Write) -> Result<u8, Failure> {
-    let is_yaml = file.extension().is_some_and(|of| of == "yml" || of == "yaml");
-    let toml = if is_yaml { from_nutcracker(file)? } else { from_pgbouncer(file)? };
+    let ending = file.extension().and_then(|of| of.to_str()).unwrap_or_default();
+    let Conversion { toml, to_do } = match ending {
+        "yml" | "yaml" => from_nutcracker(file)?,
+        "toml" => from_relay(file)?,
+        _ => from_pgbouncer(file)?,
+    };
     out.write_all(toml.as_bytes())?;
-    let problems = config::problems(&toml);
+    let problems: Vec<_> = config::problems(&toml).into_iter().chain(to_do).collect();
     for problem in &problems {
         exit::note(problem);
     }
     Ok(if problems.is_empty() { DONE } else { BAD_NEWS })
 }
 
-fn from_pgbouncer(file: &Path) -> Result<String, Failure> {
+fn from_relay(file: &Path) -> Result<Conversion, Failure> {
+    let at = |what: &dyn std::fmt::Display| Failure::other(format!("{}: {what}", file.display()));
+    let content = std::fs::read_to_string(file).map_err(|error| at(&error))?;
+    ::influx::migrate::relay(file, &content).map_err(|error| at(&error))
+}
+
+fn from_pgbouncer(file: &Path) -> Result<Conversion, Failure> {
     let read = |path: &Path| {
         // A comment in an old encoding is no reason to stop.
         std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -41,7 +52,7 @@ fn from_pgbouncer(file: &Path) -> Result<String, Failure> {
     ::postgres::migrate::pgbouncer(file, &read).map_err(Failure::other)
 }
 
-fn from_nutcracker(file: &Path) -> Result<String, Failure> {
+fn from_nutcracker(file: &Path) -> Result<Conversion, Failure> {
     let at = |what: &dyn std::fmt::Display| Failure::other(format!("{}: {what}", file.display()));
     let bytes = std::fs::read(file).map_err(|error| at(&error))?;
     let pools = ::redis::migrate::nutcracker(&bytes).map_err(|error| at(&error))?;

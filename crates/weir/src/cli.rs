@@ -21,7 +21,7 @@ Exit codes:
   1   failed; standard error says what to do
   2   the command line is wrong
   3   done, and what was found is bad (a damaged journal, a gateway that is not ready, a load that
-      missed what was required)
+      missed what was required or failed for the most part)
   4   a load is INVALID: its numbers can't be believed
   78  the configuration is wrong";
 
@@ -55,13 +55,17 @@ Examples:
   weir check --config /etc/weir/weir.toml
   weir check && systemctl reload weir
   weir check --from /etc/pgbouncer/pgbouncer.ini > weir.toml
-  weir check --from /etc/nutcracker/nutcracker.yml > weir.toml")]
+  weir check --from /etc/nutcracker/nutcracker.yml > weir.toml
+  weir check --from /etc/influxdb-relay/influxdb-relay.toml > weir.toml
+
+--from exits with 3 where something is to be done by hand before the result serves all whom the
+other program served; standard error and the top of what is printed say what.")]
     Check {
         #[command(flatten)]
         config: ConfigFile,
-        /// Print the TOML that means what this configuration of PgBouncer, or of twemproxy where
-        /// its name ends in .yml or .yaml, means, with what it has no equivalent for; passwords
-        /// are printed, too
+        /// Print the TOML that means what this configuration of PgBouncer means (of twemproxy where
+        /// its name ends in .yml or .yaml, of influxdb-relay where in .toml), with what it has no
+        /// equivalent for; passwords are printed, too
         #[arg(long, value_name = "FILE", conflicts_with = "config")]
         from: Option<PathBuf>,
     },
@@ -116,7 +120,8 @@ Examples:
   weir load redis://127.0.0.1:6379 --mix get=9,set=1 --rate 5000
   weir load init > load.toml; weir load run load.toml
 
-It exits with 4 when the run is INVALID, else with 3 when something that was required is missed.")]
+It exits with 4 when the run is INVALID, else with 3 when something that was required is missed
+or most requests failed.")]
     Load(load::Load),
     /// Look into a journal, or make it forget a backend
     #[command(subcommand)]

@@ -21,6 +21,9 @@ use crate::admin;
 /// Where the configuration is looked for when the command line names none.
 const PLACES: [&str; 2] = ["weir.toml", "/etc/weir/weir.toml"];
 
+/// What the standard library says of an address that is none.
+const NO_ADDRESS: &str = "invalid socket address";
+
 /// The backend there is where the configuration names none: the store within Weir.
 pub const EMBEDDED: &str = "store";
 
@@ -236,6 +239,10 @@ pub fn load(wanted: &ConfigFile) -> Result<LoadedConfig, ConfigError> {
     }
     if let Some(path) = &file {
         found.warnings.extend(validate::readable_by_others(path, &settings));
+        found.warnings.extend(says_nothing(&text).then(|| {
+            let path = path.display();
+            format!("{path} sets nothing: everything has its default; is it the file you mean?")
+        }));
     }
     Ok(LoadedConfig { file, settings, warnings: found.warnings })
 }
@@ -264,6 +271,11 @@ pub fn problems(text: &str) -> Vec<String> {
         Err(problems) => problems,
     };
     problems.into_iter().map(|problem| problem.what).collect()
+}
+
+/// Whether a file has no key, as one that was cut off or has comments alone.
+fn says_nothing(text: &str) -> bool {
+    DeTable::parse(text).is_ok_and(|document| document.get_ref().is_empty())
 }
 
 fn place(wanted: &ConfigFile) -> Option<PathBuf> {
@@ -303,6 +315,10 @@ fn described(error: &toml::de::Error, text: &str) -> Problem {
     let written = text.lines().nth(line - 1).unwrap_or_default().trim();
     let subject = written.split('=').next().unwrap_or_default().trim();
     let secret = ["password", "token", "secret"].iter().any(|word| subject.contains(word));
+    let said = match said.contains(NO_ADDRESS) {
+        true => "this is not an address with its port; write \"127.0.0.1:8086\"".to_owned(),
+        false => said,
+    };
     let what = match (subject, secret) {
         ("", _) => said,
         (_, true) => format!("{subject}: can't be read; write text in quotes"),

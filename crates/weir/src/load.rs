@@ -16,14 +16,15 @@ mod run;
 mod signals;
 mod speed;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod verify;
 mod view;
+mod workload;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{ArgMatches, Args, FromArgMatches, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use flow::dial::{Address, Target, Tls};
 use flow::tls::{Check, ClientOptions};
 use meter::engine::{self, AskError, Plan, Stop};
@@ -36,11 +37,8 @@ use units::Duration;
 
 use crate::exit::{DONE, Failure};
 use file::RunFile;
-use http::RequestOptions;
-use influx::WriteOptions;
-use postgres::PostgresOptions;
-use redis::RedisOptions;
 use speed::Speed;
+use workload::WorkloadOptions;
 
 /// A load, or something else that has to do with loads.
 #[derive(Debug)]
@@ -152,16 +150,13 @@ pub fn run(load: &Load, out: &mut dyn Write) -> Result<u8, Failure> {
 /// What to send where, how fast, and what is required.
 #[derive(Debug, Args)]
 pub struct Command {
+    // It looks at the URL, which whoever reads it behind it takes away.
+    #[command(flatten)]
+    options: WorkloadOptions,
     /// Where to, which says what is sent where --workload does not: http://host:port/path or
     /// https://..., postgres://user@host:port/database, or redis://user:password@host:port/database
     /// or rediss://...
     url: Url,
-    /// What is sent, where the URL does not say it
-    #[arg(long, value_name = "NAME")]
-    workload: Option<NamedWorkload>,
-    /// Makes what is missing before the load: the database, and tables of scripts that are built in
-    #[arg(long)]
-    prepare: bool,
     #[command(flatten)]
     speed: Speed,
     #[command(flatten)]
@@ -186,15 +181,6 @@ pub struct Command {
     /// The same, looked at each second: the first miss ends the run
     #[arg(long, value_name = "DEMAND")]
     abort: Vec<Gate>,
-    // Each of these has a heading of its own, under which stands all that follows.
-    #[command(flatten)]
-    request: RequestOptions,
-    #[command(flatten)]
-    postgres: PostgresOptions,
-    #[command(flatten)]
-    redis: RedisOptions,
-    #[command(flatten)]
-    writes: WriteOptions,
     /// Beyond what it is INVALID, where a run file says so.
     #[arg(skip)]
     thresholds: Thresholds,
@@ -215,22 +201,6 @@ fn round_trip(text: &str) -> Result<std::time::Duration, String> {
     let number = number.trim().parse::<f64>().ok().filter(|number| *number > 0.0);
     let span = std::time::Duration::try_from_secs_f64(number.ok_or_else(wrong)? * seconds);
     span.map_err(|_| wrong())
-}
-
-/// A workload that no scheme means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum NamedWorkload {
-    /// Line protocol to InfluxDB
-    InfluxWrite,
-}
-
-/// What a load sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Http,
-    InfluxWrite,
-    Postgres,
-    Redis,
 }
 
 /// What they are sent with.
@@ -262,29 +232,29 @@ impl Command {
         plan: Plan,
         run: Option<u64>,
     ) -> Result<(engine::Load<'static>, Option<Value>), Failure> {
-        let (kind, url, seed) = (self.check()?, &self.url, self.speed.seed);
-        Ok(match kind {
-            Kind::Http if run.is_some() => return Err(Failure::other(UNKEPT)),
-            Kind::Http => {
-                let workload = self.request.workload(url, seed)?;
+        let (url, seed) = (&self.url, self.speed.seed);
+        Ok(match &self.options {
+            WorkloadOptions::Http(_) if run.is_some() => return Err(Failure::other(UNKEPT)),
+            WorkloadOptions::Http(options) => {
+                let workload = options.workload(url, seed)?;
                 if self.find_limit.is_some() && workload.requests_max().is_some() {
                     let words = "--find-limit uses rows again at each rate, and =once forbids it";
                     return Err(Failure::other(words));
                 }
                 (made(name, plan, workload), None)
             }
-            Kind::Postgres => {
-                let workload = self.postgres.workload(url, self.redis.key_order(), seed, run)?;
+            WorkloadOptions::Postgres(options) => {
+                let workload = options.workload(url, seed, run)?;
                 let kept = run.map(|_| workload.kept());
                 (made(name, plan, workload), kept)
             }
-            Kind::Redis => {
-                let workload = self.redis.workload(url, seed, run)?;
+            WorkloadOptions::Redis(options) => {
+                let workload = options.workload(url, seed, run)?;
                 let kept = run.map(|_| workload.kept());
                 (made(name, plan, workload), kept)
             }
-            Kind::InfluxWrite => {
-                let workload = self.writes.workload(url, &self.request.header, seed)?;
+            WorkloadOptions::InfluxWrite(options) => {
+                let workload = options.workload(url, seed)?;
                 let kept = workload.kept().filter(|_| run.is_some());
                 if run.is_some() && kept.is_none() {
                     return Err(Failure::other(UNREADABLE));
@@ -296,47 +266,14 @@ impl Command {
 
     /// Makes what is missing on the server, where that is asked for.
     fn make_missing(&self) -> Result<(), Failure> {
-        match self.check()? {
-            Kind::Postgres if self.prepare => {
-                self.postgres.prepare(&self.url, self.ledger.then_some(0), self)
+        match &self.options {
+            WorkloadOptions::Postgres(options) if options.preparation.prepare => {
+                options.prepare(&self.url, self.ledger.then_some(0), self)
             }
-            Kind::InfluxWrite if self.prepare => {
-                self.ask(&mut self.writes.preparation(&self.url, &self.request.header)?)
+            WorkloadOptions::InfluxWrite(options) if options.preparation.prepare => {
+                self.ask(&mut options.missing_database(&self.url)?)
             }
             _ => Ok(()),
-        }
-    }
-
-    /// What is sent. Options that would have no effect are refused.
-    fn check(&self) -> Result<Kind, Failure> {
-        let kind = match (self.workload, self.url.scheme()) {
-            (None, Scheme::Http) => Kind::Http,
-            (Some(NamedWorkload::InfluxWrite), Scheme::Http) => Kind::InfluxWrite,
-            (None, Scheme::Postgres) => Kind::Postgres,
-            (None, Scheme::Redis) => Kind::Redis,
-            (Some(NamedWorkload::InfluxWrite), Scheme::Postgres | Scheme::Redis) => {
-                return Err(Failure::other("influx-write goes to http:// or https://"));
-            }
-        };
-        let (redis, request, writes) =
-            (self.redis.given(), self.request.given(), self.writes.given());
-        let postgres = self.postgres.given();
-        let own_redis = redis.filter(|name| *name != "--key-order");
-        let own_body = request.filter(|name| *name != "--header");
-        let prepare = self.prepare.then_some("--prepare");
-        let useless = match kind {
-            Kind::Http => redis.or(postgres).or(writes).or(prepare),
-            Kind::InfluxWrite => redis.or(postgres).or(own_body),
-            Kind::Postgres => own_redis.or(request).or(writes),
-            Kind::Redis => request.or(postgres).or(writes).or(prepare),
-        };
-        let insecure = self.means.insecure.then_some("--insecure");
-        let has_none = self.url.tls().is_none() || kind == Kind::Postgres;
-        match useless.or(insecure.filter(|_| has_none)) {
-            None => Ok(kind),
-            Some(name) => Err(Failure::other(format!(
-                "{name} has no effect on this workload: --help says which options belong to which"
-            ))),
         }
     }
 
@@ -354,18 +291,11 @@ impl Command {
         Ok(engine::ask(&self.target()?, self.means.timeout.get(), workload, count))
     }
 
-    /// Whether points are written to InfluxDB.
-    fn is_influx_write(&self) -> bool {
-        matches!(self.workload, Some(NamedWorkload::InfluxWrite))
-    }
-
     /// The same load at another rate, as far as it may be shown.
     fn same(&self) -> String {
-        let own = self.redis.given().or(self.postgres.given());
-        let given = own.or(self.writes.given()).or(self.request.given());
-        match given.or(self.workload.map(|_| "--workload")) {
-            Some(_) => "the same without its rate, and with".to_owned(),
-            None => format!("weir load {}", self.url.without_secrets()),
+        match self.given.keys().any(|key| workload::is_of_workload(key)) {
+            true => "the same without its rate, and with".to_owned(),
+            false => format!("weir load {}", self.url.without_secrets()),
         }
     }
 

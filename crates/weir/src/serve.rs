@@ -39,20 +39,36 @@ pub fn run(wanted: &ConfigFile) -> Result<u8, Failure> {
     let log = watch::log::init(&loaded.settings.log).map_err(Failure::other)?;
     let control = control_runtime()?;
     let outcome = control.block_on(live(wanted, loaded, &log));
-    control.shutdown_timeout(CONTROL_END_TIMEOUT);
+    match &outcome {
+        Ok(Ending::Drained(_)) => control.shutdown_timeout(CONTROL_END_TIMEOUT),
+        // What still runs is not waited for, and would panic on a runtime that has gone. It ends
+        // with the process.
+        Ok(Ending::Abandoned) | Err(_) => std::mem::forget(control),
+    }
     log.flush(LOG_FLUSH_TIMEOUT);
-    outcome
+    outcome.map(|ending| match ending {
+        Ending::Drained(code) => code,
+        Ending::Abandoned => FAILED,
+    })
+}
+
+/// How the gateway has ended.
+enum Ending {
+    /// What was begun has been answered, and nothing runs any more.
+    Drained(u8),
+    /// A second signal: whatever was under way still is.
+    Abandoned,
 }
 
 async fn live(
     wanted: &ConfigFile,
     loaded: LoadedConfig,
     log: &watch::log::Handle,
-) -> Result<u8, Failure> {
+) -> Result<Ending, Failure> {
     let settings = announce(loaded);
     let registry = Registry::new();
     log.register(&registry);
-    watch::process::register(&registry);
+    show_process(&registry);
     raise_open_files(settings.influx.max_connections);
     flow::dial::watch(settings.tcp_user_timeout.get(), &registry).map_err(Failure::other)?;
     let mut signals = Signals::listen()
@@ -104,15 +120,22 @@ async fn live(
     state.begin_to_stop();
     systemd::stopping();
     let stopped = fronts.stop(running.drain_timeout.get(), workers);
-    let code = tokio::select! {
-        () = stopped => code,
+    let ending = tokio::select! {
+        () = stopped => Ending::Drained(code),
         name = signals.stop() => {
             tracing::warn!(signal = name, "a second signal: ending without waiting any longer");
-            FAILED
+            Ending::Abandoned
         }
     };
     drop(watchdog);
-    Ok(code)
+    Ok(ending)
+}
+
+/// Says in metrics which version runs, and what the kernel says of its process.
+fn show_process(registry: &Registry) {
+    watch::process::register(registry);
+    let labels = [("version", env!("CARGO_PKG_VERSION"))];
+    registry.gauge("weir_build_info", "1, with the version that runs.", &labels).set(1);
 }
 
 /// Says what is about to run, and what about the configuration is worth a word.

@@ -177,3 +177,56 @@ async fn the_deadline_is_over_the_protocols_own_words_too() {
 fn what_no_certificate_could_be_for_is_refused() {
     assert!(matches!(Tls::new(&UNCHECKED, "my_server!"), Err(TlsError::Name(_))));
 }
+
+/// A server with a certificate of that name that it has signed itself, as an authority or not;
+/// gives its port and the certificate.
+async fn self_signed(name: &str, is_authority: bool) -> (u16, String) {
+    let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    if is_authority {
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    }
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider);
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let key = rustls_pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = config.with_single_cert(vec![certificate.der().clone()], key).unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+    let (listener, port) = listening().await;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // A client that refuses the certificate goes away.
+            let _ = acceptor.accept(stream).await;
+        }
+    });
+    (port, certificate.pem())
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_refused_is_told_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let ca = dir.path().join("ca.pem");
+    let (authority, of_authority) = self_signed("one", true).await;
+    let (plain, of_plain) = self_signed("two", false).await;
+    let (_, of_former) = self_signed("two", true).await;
+    for (port, trusted, words) in [
+        (authority, &of_authority, Some("is a certificate of an authority (CA:TRUE)")),
+        (plain, &of_authority, Some("name the certificate of its authority as `ca`")),
+        (plain, &of_former, Some("name its present certificate as `ca`")),
+        (plain, &of_plain, None),
+    ] {
+        std::fs::write(&ca, trusted).unwrap();
+        let options = ClientOptions { ca: Some(&ca), check: Check::Name, ..UNCHECKED };
+        let tls = Tls::new(&options, "localhost").unwrap();
+        let target = tcp("127.0.0.1", port);
+        let socket = target.connect_in_clear().await.unwrap();
+        let said = target.start_tls(socket, &tls).await.err().map(|error| error.to_string());
+        match (words, said) {
+            (None, None) => {}
+            (Some(words), Some(said)) => assert!(said.contains(words), "{said}"),
+            (words, said) => panic!("{words:?}: {said:?}"),
+        }
+    }
+}

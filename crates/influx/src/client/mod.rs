@@ -388,10 +388,16 @@ fn broken(error: &legacy::Error) -> TransportError {
 }
 
 /// The innermost cause: `hyper`'s outer errors only say that sending failed.
-fn chain(error: &dyn std::error::Error) -> String {
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
+    loop {
+        // An error of TLS has a remedy that its innermost cause does not name.
+        if let Some(words) = cause.downcast_ref().and_then(flow::tls::in_words) {
+            return words;
+        }
+        match cause.source() {
+            Some(inner) => cause = inner,
+            None => return cause.to_string(),
+        }
     }
-    cause.to_string()
 }

@@ -115,7 +115,7 @@ async fn exchange<R: Reader>(
     out: &mut Vec<u8>,
 ) -> Result<Answer, AskError> {
     let broken = |error: std::io::Error| AskError::Broken(error.to_string());
-    let (mut piece, mut sent) = (vec![0; PIECE], 0);
+    let (mut piece, mut sent, mut has_begun) = (vec![0; PIECE], 0, false);
     loop {
         let allowed = reader.go_on(out, sent);
         if allowed > sent {
@@ -125,11 +125,16 @@ async fn exchange<R: Reader>(
         }
         let len = socket.read(&mut piece).await.map_err(broken)?;
         let answer = match len {
-            0 => Some(reader.ended().ok_or_else(|| AskError::Broken("it hung up".to_owned()))?),
+            0 => Some(reader.ended().ok_or_else(|| {
+                let begun = reader.begun().filter(|_| has_begun);
+                let begun = begun.map(|begun| format!(" in the middle of an answer: {begun} came"));
+                AskError::Broken(format!("it hung up{}", begun.unwrap_or_default()))
+            })?),
             len => reader.read(&piece[..len]).map_err(|bad| AskError::Broken(bad.to_string()))?,
         };
         if let Some(answer) = answer {
             return Ok(answer);
         }
+        has_begun = true;
     }
 }

@@ -23,7 +23,6 @@ use crate::workload::{Answer, Reader, Workload};
 
 /// The first pause after a connection could not be opened anew, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
-const ENDED: &str = "the server closed the connection without an answer";
 /// Ticks for which an answer is waited for that has its time behind it, and has begun to come.
 const LAST_CALLS_MAX: u8 = 10;
 const UNASKED: &str = "the server answered what nobody had asked";
@@ -269,9 +268,7 @@ impl<W: Workload> Connection<W> {
                 return Poll::Ready(Err(ExchangeError::Io(error)));
             }
             if read.filled().is_empty() {
-                let answer = reader.ended();
-                let ended = || io::Error::new(io::ErrorKind::UnexpectedEof, ENDED);
-                return Poll::Ready(answer.ok_or_else(|| ExchangeError::Io(ended())).map(Some));
+                return Poll::Ready(reader.ended().ok_or(ExchangeError::Closed).map(Some));
             }
             self.moved.1 += read.filled().len();
             match reader.read(read.filled()) {
@@ -306,7 +303,7 @@ impl<W: Workload> Connection<W> {
         }
         self.shared.workload.borrow_mut().heard(sent.number, answer.as_ref().ok());
         if let Some(owner) = Owner::of(kind)
-            && let Some(words) = failure(answer, reader)
+            && let Some(words) = failure(answer, reader, came)
         {
             record.note_error(owner, &words, sent.due);
         }

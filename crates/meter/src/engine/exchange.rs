@@ -8,6 +8,8 @@ use crate::recorder::Kind;
 use crate::workload::{Answer, Malformed, Reader};
 
 const LATE: &str = "no answer in time";
+const CUT_SHORT: &str = "no whole answer in time";
+const CLOSED: &str = "the server closed the connection";
 const PAUSED: &str = "no answer in time, which ended while the injector stood still";
 
 /// Why a request has no answer.
@@ -16,6 +18,8 @@ pub enum ExchangeError {
     Expired,
     /// It had its time while the injector stood still.
     Paused,
+    /// The server closed the connection before the answer was whole.
+    Closed,
     Io(io::Error),
     Malformed(Malformed),
     /// It could not be entered into the ledger, so it was not sent.
@@ -31,7 +35,7 @@ pub fn kind(answer: &Result<Answer, ExchangeError>) -> Kind {
         Err(ExchangeError::Io(error)) if error.kind() == io::ErrorKind::OutOfMemory => {
             Kind::Injector
         }
-        Err(ExchangeError::Io(_)) => Kind::Network,
+        Err(ExchangeError::Closed | ExchangeError::Io(_)) => Kind::Network,
         Err(ExchangeError::Paused | ExchangeError::Unentered) => Kind::Injector,
     }
 }
@@ -47,14 +51,30 @@ pub fn fate(kind: Kind, is_answered: bool) -> Option<Fate> {
 }
 
 /// What a request failed of, in words; nothing where it succeeded, or where that has been told.
-pub fn failure(answer: &Result<Answer, ExchangeError>, reader: &impl Reader) -> Option<String> {
+/// `came` is how many bytes of an answer have come.
+pub fn failure(
+    answer: &Result<Answer, ExchangeError>,
+    reader: &impl Reader,
+    came: usize,
+) -> Option<String> {
+    let begun = || (came > 0).then(|| reader.begun().unwrap_or_else(|| "a part of it".to_owned()));
     match answer {
         Ok(answer) if answer.kind == Kind::Succeeded => None,
         Ok(answer) => Some(reader.failure(answer)),
-        Err(ExchangeError::Expired) => Some(LATE.to_owned()),
+        Err(ExchangeError::Expired) => Some(match begun() {
+            Some(begun) => format!("{CUT_SHORT}: {begun} came"),
+            None => LATE.to_owned(),
+        }),
         Err(ExchangeError::Paused) => Some(PAUSED.to_owned()),
         Err(ExchangeError::Malformed(malformed)) => Some(malformed.to_string()),
-        Err(ExchangeError::Io(error)) => Some(error.to_string()),
+        Err(ExchangeError::Closed) => Some(match begun() {
+            Some(begun) => format!("{CLOSED} in the middle of an answer: {begun} came"),
+            None => format!("{CLOSED} without an answer"),
+        }),
+        Err(ExchangeError::Io(error)) => Some(match begun() {
+            Some(begun) => format!("{error}, in the middle of an answer: {begun} came"),
+            None => error.to_string(),
+        }),
         Err(ExchangeError::Unentered) => None,
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use super::collector::Row;
 use super::record::{RecordSums, SendAccount};
 use super::thread::ThreadResult;
-use crate::failure::Errors;
+use crate::failure::{Errors, Owner};
 use crate::gate::Gate;
 use crate::injector::Health;
 use crate::lateness::Lateness;
@@ -34,6 +34,9 @@ pub struct Outcome {
     /// Whether each connection sent as soon as it had its answer.
     pub closed: bool,
     pub connections: usize,
+    /// Threads of all loads, and the CPUs that this machine has for them.
+    pub threads: usize,
+    pub cpus: usize,
     /// How long requests were sent, of what counts.
     pub measured: Duration,
     /// The wall clock when that began.
@@ -87,6 +90,8 @@ impl Default for Outcome {
         Self {
             closed: false,
             connections: 0,
+            threads: 1,
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
             measured: Duration::ZERO,
             wall: SystemTime::UNIX_EPOCH,
             operations: Vec::new(),
@@ -129,7 +134,10 @@ impl Outcome {
             waited: self.health.waited,
             stolen: self.health.stolen,
             stood: self.stood_share(),
-            errors: self.errors.of(crate::failure::Owner::Injector),
+            errors: self.errors.of(Owner::Injector),
+            error: self.errors.commonest_of(Owner::Injector).unwrap_or_default().to_owned(),
+            threads: self.threads,
+            cpus: self.cpus,
             connections: self.connections as u64,
             found: self.occupancy.connections(self.measured),
         };

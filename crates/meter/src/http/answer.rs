@@ -194,6 +194,15 @@ impl Reader for Answers {
     fn ended(&mut self) -> Option<Answer> {
         (self.place == BodyState::UntilClosed).then_some(self.answer)
     }
+
+    fn begun(&self) -> Option<String> {
+        Some(match self.place {
+            BodyState::Head => "a part of its head".to_owned(),
+            BodyState::Length(_) | BodyState::Chunked(_) | BodyState::UntilClosed => {
+                format!("status {} and not all of its body", self.answer.code)
+            }
+        })
+    }
 }
 
 /// Reads a head; nothing where it goes on.

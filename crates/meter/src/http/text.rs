@@ -11,6 +11,8 @@ use super::RequestError;
 use super::data::Data;
 use crate::chance::Chance;
 
+/// Letters of a gap that an error shows.
+const SHOWN_MAX: usize = 40;
 /// What can't stand in the target of a request.
 const NOT_IN_TARGETS: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{');
@@ -97,7 +99,7 @@ impl Text {
             let inner = &rest[begin + 2..];
             let end = find(inner, b"}}").ok_or_else(|| RequestError::Gap {
                 gap: format!("{{{{{}", shown(inner)),
-                what: "has no end".to_owned(),
+                what: "has no end (--literal sends it as it is)".to_owned(),
             })?;
             let (gap, form) = gap(&inner[..end], names)?;
             parts.extend((begin > 0).then(|| TextPiece::Plain(rest[..begin].to_vec())));
@@ -235,8 +237,14 @@ fn wrong(inner: &[u8], what: &str) -> RequestError {
     RequestError::Gap { gap: format!("{{{{{}}}}}", shown(inner)), what: what.to_owned() }
 }
 
+/// The begin of a gap for an error: a terminal is not sent the bytes of a file that is not text.
 fn shown(inner: &[u8]) -> String {
-    String::from_utf8_lossy(inner).chars().take(40).collect()
+    let chunk = inner.utf8_chunks().next();
+    let text = chunk.map_or("", |chunk| chunk.valid());
+    let is_cut = text.len() < inner.len() || text.chars().count() > SHOWN_MAX;
+    let plain: String =
+        text.chars().take(SHOWN_MAX).take_while(|letter| !letter.is_control()).collect();
+    if is_cut || plain.len() < text.len() { format!("{plain}...") } else { plain }
 }
 
 fn unknown(inner: &[u8], names: Names<'_>) -> RequestError {

@@ -140,6 +140,10 @@ impl Reader for Visit {
         Some(self.judged(answer))
     }
 
+    fn begun(&self) -> Option<String> {
+        self.answers.begun()
+    }
+
     fn follow(&mut self, out: &mut Vec<u8>) -> Option<usize> {
         let is_next = self.is_well
             && self.requests.are_of_one_user()

@@ -27,6 +27,10 @@ impl Reader for WriteAnswers {
         self.0.ended()
     }
 
+    fn begun(&self) -> Option<String> {
+        self.0.begun()
+    }
+
     fn failure(&self, answer: &Answer) -> String {
         let words = self.0.kept().filter(|_| answer.kind != Kind::Succeeded).and_then(words);
         match words {

@@ -241,6 +241,10 @@ impl Reader for Replies {
         (self.state != State::Well).then(|| Answer { reusable: false, ..self.answer() })
     }
 
+    fn begun(&self) -> Option<String> {
+        Some("replies without the last ReadyForQuery".to_owned())
+    }
+
     fn failure(&self, _: &Answer) -> String {
         self.error.clone()
     }

@@ -109,6 +109,11 @@ impl Reader for Pipeline {
         None
     }
 
+    fn begun(&self) -> Option<String> {
+        let is_first = self.left == self.commands;
+        Some(if is_first { "a part of its reply" } else { "some of its replies" }.to_owned())
+    }
+
     fn failure(&self, _: &Answer) -> String {
         self.error()
     }

@@ -103,6 +103,11 @@ fn verdict(out: &mut String, run: &Run<'_>, at: usize, runs: usize) {
     let key = if runs > 1 { format!("<i class=\"key key{}\"></i>", at % 6) } else { String::new() };
     let (name, url) = (escaped(&run.name), escaped(url));
     let _ = write!(out, "<h2>{key}{name} <span>{url}</span></h2>");
+    let told = |value: &Value| value.as_str().map(escaped);
+    if let Some(when) = told(&run.about["created"]) {
+        let host = told(&run.about["machine"]["host"]).unwrap_or_default();
+        let _ = write!(out, "<p class=\"when\">{when} on {host}</p>");
+    }
     let seconds = run.points.iter().map(|point| point.seconds).sum::<u64>();
     let words = run.judged["words"].as_str().map_or_else(
         || {
@@ -125,6 +130,10 @@ fn verdict(out: &mut String, run: &Run<'_>, at: usize, runs: usize) {
     for (word, gate) in aborted.map(|gate| ("Aborted at", gate)).into_iter().chain(missed) {
         let (demand, found) = (text(&gate["demand"]), text(&gate["found"]));
         let _ = write!(out, "<li class=\"missed\"><b>{word}</b> {demand}: it was {found}");
+    }
+    if run.is_failing() {
+        let words = "most requests failed, so these are times of failures.";
+        let _ = write!(out, "<li class=\"missed\"><b>Failed</b> {words}");
     }
     for warning in list("warnings") {
         let _ = write!(out, "<li><b class=\"word\">Warning</b> {}", text(warning));

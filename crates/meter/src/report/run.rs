@@ -65,6 +65,11 @@ impl<'a> Run<'a> {
         self.judged["verdict"].as_str().unwrap_or("UNFINISHED")
     }
 
+    /// Whether most of its requests failed, and no demand allowed that.
+    pub fn is_failing(&self) -> bool {
+        self.judged["failing"] == true
+    }
+
     /// Whether its figures may stand by themselves.
     pub fn is_valid(&self) -> bool {
         self.verdict() == "VALID"

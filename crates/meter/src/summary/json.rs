@@ -32,6 +32,7 @@ impl Summary<'_> {
             "verdict": self.verdict(),
             "words": super::headline(of, self.is_invalid()),
             "because": doubts,
+            "failing": self.is_failing(),
             "missed": missed.collect::<Vec<_>>(),
             "warnings": super::warnings(of),
             "aborted": aborted,

@@ -3,9 +3,10 @@ use std::time::Duration;
 use super::Summary;
 use crate::engine::{Outcome, WarmUp};
 use crate::failure::Owner;
+use crate::gate::Gate;
 use crate::injector::Health;
 use crate::lateness::Lateness;
-use crate::recorder::{Figure, Kind};
+use crate::recorder::{Figure, Kind, Results};
 
 const US: Duration = Duration::from_micros(1);
 
@@ -100,7 +101,7 @@ fn what_is_wrong_comes_first_with_cause_number_and_remedy() {
     assert!(summary.is_invalid() && summary.has_missed());
     for part in [
         "INVALID  These numbers can't be believed: 1,002 requests in 10 s, 1 error, 1 not sent.\n",
-        "because 300 of 1000 sends were late by over 1 ms; give the injector more threads",
+        "because 300 of 1000 sends were late by over 1 ms; the injector had time to spare",
         "MISSED  max<1s: it was 5.0",
         "latency of 1 that were not sent, at their age (>=)",
         "error    1 x server: status 503",
@@ -157,6 +158,73 @@ fn a_server_that_did_not_keep_up_is_a_finding_of_a_valid_run() {
     assert!(said.contains("1 waited for a connection (p50 7.00 ms, max 7.0"), "{said}");
 }
 
+/// A run with so many successes, failures and requests that were never sent.
+fn ended(succeeded: u64, failed: u64, unsent: u64) -> Outcome {
+    let mut of = Outcome { results: Results::default(), ..outcome() };
+    (0..succeeded).for_each(|_| of.results.note(0, Kind::Succeeded, US, US));
+    (0..failed).for_each(|_| of.results.note(0, Kind::Server, US, US));
+    (0..unsent).for_each(|_| of.results.note(0, Kind::Unsent, US, US));
+    (0..failed).for_each(|_| of.errors.note(Owner::Server, "status 503"));
+    of
+}
+
+#[test]
+fn a_run_whose_every_request_failed_does_not_say_that_the_server_kept_up() {
+    let golden = "\
+VALID  Every request failed: 50 requests in 10 s, 50 errors.
+FAILED  these are times of failures, most of them server: status 503; mend that, or allow it with \
+--require 'errors<=100%'
+";
+    let of = ended(0, 50, 0);
+    let summary = Summary::new(&of, &[]);
+    let said = summary.to_string();
+    assert!(said.starts_with(golden), "{said}");
+    assert!(summary.is_failing() && summary.next_demand().is_none());
+    assert_eq!(summary.json()["failing"], true);
+    for ((succeeded, failed, unsent), headline, is_failing) in [
+        ((0, 1, 49), "Every request failed: 50 requests in 10 s, 1 error, 49 not sent.", true),
+        ((0, 0, 50), "Every request failed", true),
+        ((24, 26, 0), "Most requests failed: 50 requests in 10 s, 26 errors.", true),
+        ((25, 25, 0), "50.0 % of requests failed", false),
+        ((5, 1, 94), "The server did not keep up", false),
+        ((49, 1, 0), "2.0 % of requests failed", false),
+        ((99, 1, 0), "The server kept up", false),
+        ((0, 0, 0), "The server kept up: 0 requests", false),
+    ] {
+        let of = ended(succeeded, failed, unsent);
+        let summary = Summary::new(&of, &[]);
+        let said = summary.to_string();
+        assert!(said.contains(&format!("VALID  {headline}")), "{headline}: {said}");
+        assert_eq!(summary.is_failing(), is_failing, "{headline}");
+        let closed = Outcome { closed: true, ..of };
+        assert_eq!(Summary::new(&closed, &[]).is_failing(), is_failing, "{headline}");
+    }
+    // Whoever says how many may fail is believed.
+    let of = ended(0, 50, 0);
+    let allowed = ["errors<=100%".parse().unwrap()];
+    let summary = Summary::new(&of, &allowed);
+    assert!(!summary.is_failing() && !summary.has_missed(), "{summary}");
+}
+
+#[test]
+fn quick_failures_meet_no_demand_on_times() {
+    let mut of = ended(100, 0, 0);
+    of.operations = ["get", "login", "never"].map(str::to_owned).to_vec();
+    (0..10).for_each(|_| of.results.note(1, Kind::Server, US, US));
+    let gate = |text: &str| text.parse::<Gate>().unwrap().on(&of.operations).unwrap();
+    let missed = |text: &str| {
+        let said = Summary::new(&of, &[gate(text)]).to_string();
+        said.lines().find_map(|line| line.strip_prefix("MISSED  ").map(str::to_owned))
+    };
+    for met in ["p99<1s", "p99<1s of get", "errors<1% of never", "rate>0"] {
+        assert_eq!(missed(met), None, "{met}");
+    }
+    let found = missed("max<=1s of login").unwrap();
+    assert!(found.ends_with(", and 100.0 % of these failed"), "{found}");
+    let found = missed("p99<1s of never").unwrap();
+    assert_eq!(found, "p99<1s of never: it was nothing: no request of it ended");
+}
+
 #[test]
 fn figures_are_there_in_the_shape_of_vegeta_behind_the_verdict() {
     let outcome = outcome();
@@ -173,6 +241,8 @@ Status Codes  [code:count]                      200:1000
 Error Set:
 ";
     assert!(text.starts_with("VALID  "), "{text}");
+    // Whoever finds the file later knows when and where.
+    assert!(text.contains("\nbegan    1970-01-01T00:00:00Z on "), "{text}");
     assert!(text.ends_with(golden), "{text}");
 }
 

@@ -26,10 +26,25 @@ fn ends_as(kind: Kind, words: &str, answer: impl Fn(&mut Stream) -> bool + Send 
 
 #[test]
 fn a_server_that_hangs_up_within_an_answer() {
-    ends_as(Kind::Network, "closed the connection", |stream| {
-        stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc");
-        false
-    });
+    for (part, begun) in [
+        ("", "without an answer"),
+        ("HTTP/1.1 200 OK\r\nContent-", "of an answer: a part of its head came"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
+            "of an answer: status 200 and not all of its body came",
+        ),
+    ] {
+        ends_as(Kind::Network, &format!("closed the connection {}{begun}", in_the_middle(part)), {
+            move |stream| {
+                stream.send(part.as_bytes());
+                false
+            }
+        });
+    }
+}
+
+fn in_the_middle(part: &str) -> &'static str {
+    if part.is_empty() { "" } else { "in the middle " }
 }
 
 #[test]
@@ -48,7 +63,7 @@ fn a_server_whose_headers_never_end() {
 
 #[test]
 fn a_server_whose_body_never_ends() {
-    ends_as(Kind::Timeout, "no answer in time", |stream| {
+    ends_as(Kind::Timeout, "in time: status 200 and not all of its body came", |stream| {
         stream.send(b"HTTP/1.1 200 OK\r\n\r\n");
         while stream.send(b"more") {
             std::thread::sleep(5 * MS);

@@ -6,7 +6,7 @@ use super::gateway::{SOCKET_DIR, mode_of};
 use super::ini::Ini;
 use super::keys::{self, To};
 use super::users::{number, plain_password};
-use units::draft::{Draft, Section, text};
+use units::draft::{Draft, Section, is_in_tmp, text};
 
 /// The longest name of a database in PostgreSQL.
 const NAME_BYTES_MAX: usize = 63;
@@ -16,7 +16,10 @@ const PORT: u16 = 5432;
 struct Server {
     host: String,
     port: u16,
+    /// As clients call them.
     databases: Vec<String>,
+    /// As the server does.
+    there: Vec<String>,
 }
 
 pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
@@ -25,7 +28,9 @@ pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     let mut seen: Vec<(String, String)> = Vec::new();
     for (name, line) in ini.section("databases") {
         let Some(pairs) = connection::pairs(line) else {
-            draft.leave(format!("database {name}: {line:?} is not a connection string"));
+            draft.demand(format!(
+                "database {name}: {line:?} is not a connection string, so its clients are refused"
+            ));
             continue;
         };
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name == "pgbouncer" {
@@ -36,10 +41,10 @@ pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
         let port = last("port").and_then(|(_, port)| port.parse().ok()).unwrap_or(PORT);
         let local = ini.get("unix_socket_dir").filter(|dir| !dir.is_empty());
         let hosts = last("host").map_or(local.unwrap_or(SOCKET_DIR), |(_, host)| host);
-        for host in hosts.split(',').map(str::trim) {
-            note_server(&mut servers, host, port, name, draft);
-        }
         let there = last("dbname").map_or(name, |(_, there)| there);
+        for host in hosts.split(',').map(str::trim) {
+            note_server(&mut servers, (host, port), (name, there), draft);
+        }
         let elsewhere = seen.iter().any(|(of, at)| of == there && at != hosts);
         seen.push((there.to_owned(), hosts.to_owned()));
         database(name, &pairs, elsewhere.then_some(hosts), draft);
@@ -47,23 +52,61 @@ pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     if servers.is_empty() {
         let words = "[databases] is empty or can't be carried over; put in the real server:";
         draft.table("").note(words);
-        servers.push(Server { host: "127.0.0.1".into(), port: PORT, databases: Vec::new() });
+        draft.demand("[[postgres.backend]]: put in the real server; there was none to carry over");
+        let (databases, there) = (Vec::new(), Vec::new());
+        servers.push(Server { host: "127.0.0.1".into(), port: PORT, databases, there });
     }
     backends(&servers, ini, read, draft);
 }
 
-fn note_server(servers: &mut Vec<Server>, host: &str, port: u16, name: &str, draft: &mut Draft) {
+fn note_server(
+    servers: &mut Vec<Server>,
+    (host, port): (&str, u16),
+    (name, there): (&str, &str),
+    draft: &mut Draft,
+) {
     if host.starts_with('@') {
-        draft.leave(format!("host={host} of database {name}: there are no abstract sockets here"));
+        let what = "there are no abstract sockets here";
+        draft.demand(format!("host={host} of database {name}: {what}"));
         return;
+    }
+    if is_in_tmp(host) {
+        draft.demand(format!(
+            "the server of database {name} has its socket in {host}, which the packaged unit does \
+             not see: it has a /tmp of its own; give the server's address, or another directory"
+        ));
     }
     let same = |server: &&mut Server| server.host == host && server.port == port;
     match servers.iter_mut().find(same) {
-        Some(server) => server.databases.push(name.to_owned()),
-        None => {
-            let databases = vec![name.to_owned()];
-            servers.push(Server { host: host.to_owned(), port, databases });
+        Some(server) => {
+            server.databases.push(name.to_owned());
+            server.there.push(there.to_owned());
         }
+        None => servers.push(Server {
+            host: host.to_owned(),
+            port,
+            databases: vec![name.to_owned()],
+            there: vec![there.to_owned()],
+        }),
+    }
+}
+
+/// The servers that have nothing to do with the first, as far as the databases on them tell.
+fn strangers(servers: &[Server]) -> Vec<&Server> {
+    let Some((first, mut rest)) =
+        servers.split_first().map(|(first, rest)| (first, rest.iter().collect::<Vec<_>>()))
+    else {
+        return Vec::new();
+    };
+    let mut known: Vec<&String> = first.there.iter().collect();
+    loop {
+        let shares = |of: &&Server| of.there.iter().any(|name| known.contains(&name));
+        let (related, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(shares);
+        rest = others;
+        if related.is_empty() {
+            return rest;
+        }
+        known.extend(related.iter().flat_map(|of| &of.there));
     }
 }
 
@@ -177,6 +220,16 @@ fn backends(servers: &[Server], ini: &Ini, read: Read<'_>, draft: &mut Draft) {
                      their own each.";
         draft.table("").note(words);
     }
+    for server in strangers(servers) {
+        let Server { host, port, databases, .. } = server;
+        draft.demand(format!(
+            "{host}:{port} shares no database with {}:{}, and these are taken for copies of each \
+             other: unless it replicates from it, or to it, give {} a Weir of its own",
+            servers[0].host,
+            servers[0].port,
+            databases.join(", "),
+        ));
+    }
     let mode = ini.get("server_tls_sslmode").filter(|mode| !mode.is_empty()).unwrap_or("prefer");
     let mode = if mode == "allow" { "prefer" } else { mode };
     let file = |key: &str| ini.get(key).filter(|file| !file.is_empty());
@@ -235,7 +288,25 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
-    use super::assignments;
+    use super::{Server, assignments, strangers};
+
+    #[test]
+    fn servers_are_related_by_the_databases_on_them() {
+        let server = |host: &str, there: &[&str]| Server {
+            host: host.to_owned(),
+            port: 5432,
+            databases: Vec::new(),
+            there: there.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let found = |servers: &[Server]| {
+            strangers(servers).iter().map(|of| of.host.clone()).collect::<Vec<_>>()
+        };
+        assert!(found(&[]).is_empty() && found(&[server("a", &[])]).is_empty());
+        let copies = [server("a", &["x"]), server("b", &["x", "y"]), server("c", &["y"])];
+        assert!(found(&copies).is_empty());
+        let apart = [server("a", &["x"]), server("b", &["y"]), server("c", &["*"])];
+        assert_eq!(found(&apart), ["b", "c"]);
+    }
 
     #[test]
     fn only_plain_assignments_become_settings() {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::ini::Ini;
 use super::keys::{self, To};
 use units::Duration;
-use units::draft::{Draft, text, texts};
+use units::draft::{Draft, is_in_tmp, text, texts};
 
 /// PgBouncer's own default for `unix_socket_dir`; Debian's is `/var/run/postgresql`.
 pub const SOCKET_DIR: &str = "/tmp";
@@ -138,7 +138,7 @@ fn listeners(ini: &Ini, draft: &mut Draft) {
         .map(|address| std::net::SocketAddr::new(*address, port).to_string())
         .collect();
     for name in names {
-        draft.leave(format!("listen_addr {name}: write the address, names are not resolved here"));
+        draft.demand(format!("listen_addr {name}: write the address, names are not resolved here"));
     }
     let dir = ini.get("unix_socket_dir").unwrap_or(SOCKET_DIR);
     let sockets = !dir.is_empty() && !dir.starts_with('@');
@@ -146,6 +146,7 @@ fn listeners(ini: &Ini, draft: &mut Draft) {
         let main = draft.table("");
         main.note("Neither an address nor a directory could be carried over; this is the default:");
         main.set("listen", texts(&[format!("127.0.0.1:{port}")]));
+        draft.demand("listen: neither an address nor a directory of sockets could be carried over");
     } else {
         if listen.is_empty() && port != PORT {
             draft.leave(format!(
@@ -155,6 +156,12 @@ fn listeners(ini: &Ini, draft: &mut Draft) {
         draft.table("").set("listen", texts(&listen));
     }
     if sockets {
+        if is_in_tmp(dir) {
+            draft.demand(format!(
+                "unix-sockets = {dir:?}: the packaged unit has a /tmp of its own, where no client \
+                 finds the socket; RuntimeDirectory=weir in its [Service] makes /run/weir for it"
+            ));
+        }
         draft.table("").set("unix-sockets", texts(&[dir]));
         if let Some(mode) = ini.get("unix_socket_mode") {
             draft.table("").set("unix-socket-mode", text(mode));

@@ -30,7 +30,7 @@ pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
         }
         "trust" | "any" => trust(kind, ini, draft),
         "hba" => rules(ini, read, draft),
-        other => draft.leave(format!(
+        other => draft.demand(format!(
             "auth_type = {other}: there is no such method here; clients log in by their passwords"
         )),
     }
@@ -61,7 +61,7 @@ fn trust(kind: &str, ini: &Ini, draft: &mut Draft) {
 
 fn rules(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     let Some(file) = ini.get("auth_hba_file").filter(|file| !file.is_empty()) else {
-        draft.leave("auth_type = hba: there is no auth_hba_file, so every client is refused");
+        draft.demand("auth_type = hba: there is no auth_hba_file, so every client is refused");
         draft.element("auth").set("method", text("reject"));
         return;
     };
@@ -69,8 +69,9 @@ fn rules(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     let (rules, broken) = match read(&ini.place(Path::new(file), read)) {
         Ok(text) => hba::rules(&text, &maps),
         Err(error) => {
-            draft.leave(format!(
-                "auth_hba_file = {file} can't be read ({error}), so every client is refused"
+            draft.demand(format!(
+                "auth_hba_file = {file} can't be read ({error}), so every client is refused: run \
+                 this where it can be, or write its rules as [[postgres.auth]]"
             ));
             draft.element("auth").set("method", text("reject"));
             return;
@@ -100,7 +101,7 @@ fn maps(ini: &Ini, read: Read<'_>, draft: &mut Draft) -> Maps {
             maps
         }
         Err(error) => {
-            draft.leave(format!(
+            draft.demand(format!(
                 "auth_ident_file = {file} can't be read ({error}), so rules with a map reject"
             ));
             Maps::new()
@@ -197,8 +198,15 @@ fn auth_query(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     table.set("user", text(&user));
     match plain_password(ini, read, &user) {
         Some(password) => table.set("password", text(&password)),
-        None => table.note("PgBouncer did not need to know its password in clear; write password."),
+        None => {
+            table.note("PgBouncer did not need to know its password in clear; write password.");
+            draft.demand(format!(
+                "[postgres.auth-query]: write the password of {user}, which is not in auth_file in \
+                 clear"
+            ));
+        }
     }
+    let table = draft.table("auth-query");
     if let Some(database) = database {
         table.set("database", text(&database));
     }

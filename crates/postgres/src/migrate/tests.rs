@@ -2,6 +2,7 @@ use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
+use units::draft::Conversion;
 
 use super::{keys, pgbouncer};
 use crate::settings::{ApplicationName, From, Method, Mode, Settings, TlsMode};
@@ -31,7 +32,7 @@ struct File {
 /// The TOML and what it means, which must be a configuration that can be used.
 #[track_caller]
 fn migrated(name: &str) -> (String, Settings) {
-    let text = pgbouncer(&Path::new("/etc/pgbouncer").join(name), &read).unwrap();
+    let text = pgbouncer(&Path::new("/etc/pgbouncer").join(name), &read).unwrap().toml;
     let file: File = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     if let Err(error) = file.postgres.validate() {
         panic!("{error}\n{text}");
@@ -43,7 +44,7 @@ fn migrated(name: &str) -> (String, Settings) {
 fn a_silent_server_is_waited_for_as_long_as_before() {
     let limit = |text: &str| {
         let read = |_: &Path| Ok(format!("[databases]\n* = host=10.0.0.1\n[pgbouncer]\n{text}"));
-        let text = pgbouncer(Path::new("/p.ini"), &read).unwrap();
+        let text = pgbouncer(Path::new("/p.ini"), &read).unwrap().toml;
         let file: File = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         file.tcp_user_timeout.map(|limit| limit.to_string())
     };
@@ -208,6 +209,48 @@ fn whom_pgbouncer_trusted_from_afar_is_not_trusted_here() {
     }
 }
 
+/// What is to be done about a file whose databases and settings these are.
+fn to_do(databases: &str, settings: &str) -> String {
+    let text = format!("[databases]\n{databases}\n[pgbouncer]\n{settings}\n");
+    let read = |path: &Path| match path.to_str() {
+        Some("/p.ini") => Ok(text.clone()),
+        Some("/broken") => Ok("\"ann\" \"a\"\nbob\n".to_owned()),
+        Some("/users") => Ok("\"ann\" \"a\"\n".to_owned()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    };
+    let Conversion { toml, to_do } = pgbouncer(Path::new("/p.ini"), &read).unwrap();
+    for words in &to_do {
+        assert!(comments(&toml).contains(words.as_str()), "{words} is not in\n{toml}");
+    }
+    to_do.join("\n")
+}
+
+#[test]
+fn what_would_not_serve_is_something_to_do() {
+    let plain = "listen_addr = 127.0.0.1\nunix_socket_dir =\nauth_file = /users";
+    assert_eq!(to_do("a = host=db", plain), "");
+    assert_eq!(to_do("a = host=db\nb = host=copy dbname=a", plain), "", "copies of one another");
+    for (databases, settings, words) in [
+        ("a = host=one\nb = host=two", plain, "two:5432 shares no database with one:5432"),
+        ("a = host=one\n* = host=two", plain, "give * a Weir of its own"),
+        ("a = host=db\nb = broken", plain, "database b: \"broken\" is not a connection string"),
+        ("a = host=@x", plain, "there are no abstract sockets"),
+        ("a = host=/tmp", plain, "has its socket in /tmp"),
+        ("", plain, "put in the real server"),
+        ("a = host=db", "unix_socket_dir =\nauth_file = /gone", "/gone can't be read"),
+        ("a = host=db", "auth_file = /broken", "the users behind it are missing"),
+        ("a = host=db", "auth_type = trust", "the packaged unit has a /tmp of its own"),
+        ("a = host=db", "auth_type = ldap", "auth_type = ldap: there is no such method"),
+        ("a = host=db", "auth_type = hba", "every client is refused"),
+        ("a = host=db", "auth_type = hba\nauth_hba_file = /gone", "run this where it can be"),
+        ("a = host=db", "listen_addr = cache", "listen_addr cache: write the address"),
+        ("a = host=db", "auth_user = bob", "write the password of bob"),
+    ] {
+        let told = to_do(databases, settings);
+        assert!(told.contains(words), "{words}: {told}");
+    }
+}
+
 #[test]
 fn an_empty_file_becomes_one_to_fill_in() {
     let (text, settings) = migrated("empty.ini");
@@ -283,7 +326,7 @@ proptest::proptest! {
     ) {
         let text = lines.join("\n");
         let read = |_: &Path| Ok(text.clone());
-        if let Ok(toml) = pgbouncer(Path::new("x"), &read) {
+        if let Ok(Conversion { toml, .. }) = pgbouncer(Path::new("x"), &read) {
             proptest::prop_assert!(toml::from_str::<toml::Table>(&toml).is_ok(), "{}", toml);
         }
     }

@@ -27,6 +27,7 @@ pub fn fill(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
         let words = "There was no user that could be carried over; put in the real ones, with the \
                      verifiers of pg_authid.rolpassword.";
         draft.table("").note(words);
+        draft.demand("[[postgres.user]]: put in the real users; there was none to carry over");
         users.push(("nobody".to_owned(), String::new()));
     }
     for (name, password) in users {
@@ -65,8 +66,9 @@ fn listed(ini: &Ini, read: Read<'_>, draft: &mut Draft) -> Vec<(String, String)>
     let text = match read(&ini.place(Path::new(file), read)) {
         Ok(text) => text,
         Err(error) => {
-            draft.leave(format!(
-                "auth_file = {file} can't be read ({error}): its users are missing"
+            draft.demand(format!(
+                "auth_file = {file} can't be read ({error}), so its users are missing: run this \
+                 where it can be, or add them as [[postgres.user]]"
             ));
             return Vec::new();
         }
@@ -75,8 +77,9 @@ fn listed(ini: &Ini, read: Read<'_>, draft: &mut Draft) -> Vec<(String, String)>
     for line in text.lines() {
         // Whatever comes behind a broken line does not count, as in PgBouncer.
         let Ok(read) = read_user_list(line) else {
-            draft.leave(format!(
-                "auth_file = {file} is broken; PgBouncer, too, reads it up to there"
+            draft.demand(format!(
+                "auth_file = {file} has a line that can't be read; PgBouncer, too, reads it up to \
+                 there, so the users behind it are missing"
             ));
             break;
         };

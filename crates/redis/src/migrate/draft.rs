@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use units::Duration;
-use units::draft::{Draft, Section, text, texts};
+use units::draft::{Conversion, Draft, Section, is_in_tmp, text, texts};
 use units::secret::Secret;
 
 use super::{Listen, Pool, Server};
@@ -16,7 +16,7 @@ const NO_TIMEOUT: &str = "no timeout: nutcracker waits for a server without end.
                           5s; set timeout where commands take longer.";
 
 /// The TOML that means what the pools of `file` mean, with comments on what has no equivalent.
-pub fn toml(file: &Path, pools: &[Pool]) -> String {
+pub fn toml(file: &Path, pools: &[Pool]) -> Conversion {
     let from = format!("From {} of twemproxy.", file.display());
     let secret = match pools.iter().any(|pool| pool.redis && password(pool).is_some()) {
         true => "It holds what redis_auth held: chmod 640. ",
@@ -33,14 +33,15 @@ pub fn toml(file: &Path, pools: &[Pool]) -> String {
             put(pool, &mut draft);
             leave(pool, &mut left);
         } else {
-            left.insert(format!(
-                "{}: without \"redis: true\" it is for memcached, which Weir does not speak.",
+            draft.demand(format!(
+                "{}: without \"redis: true\" it is for memcached, which Weir does not speak; \
+                 nutcracker has to go on for it",
                 pool.name
             ));
         }
     }
     left.into_iter().for_each(|words| draft.leave(words));
-    draft.render()
+    draft.finish()
 }
 
 /// What Weir has for all pools together.
@@ -85,6 +86,16 @@ fn address(host: &str) -> Option<IpAddr> {
 }
 
 fn put(pool: &Pool, draft: &mut Draft) {
+    if let Listen::Unix { path, .. } = &pool.listen
+        && is_in_tmp(&path.to_string_lossy())
+    {
+        draft.demand(format!(
+            "unix-sockets of {}: the packaged unit has a /tmp of its own, where no client finds \
+             {}; RuntimeDirectory=weir in its [Service] makes /run/weir for it",
+            pool.name,
+            path.display()
+        ));
+    }
     let table = draft.element("pool");
     table.set("name", text(&pool.name));
     listen(&pool.listen, table);

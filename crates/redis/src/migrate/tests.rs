@@ -204,7 +204,7 @@ proptest! {
 /// The TOML for a file, and what Weir reads in it.
 fn migrated(file: &str) -> (String, Settings) {
     let pools = nutcracker(file.as_bytes()).unwrap();
-    let text = toml(Path::new("nutcracker.yml"), &pools);
+    let text = toml(Path::new("nutcracker.yml"), &pools).toml;
     let table = text.replace("[redis]", "").replace("[redis.", "[").replace("[[redis.", "[[");
     let settings = ::toml::from_str(&table).unwrap_or_else(|error| panic!("{error}\n{text}"));
     (text, settings)
@@ -322,7 +322,7 @@ proptest! {
             server_failure_limit: limit,
             ..nutcracker(ALL.as_bytes()).unwrap()[0].clone()
         };
-        let text = toml(Path::new("x"), std::slice::from_ref(&pool));
+        let text = toml(Path::new("x"), std::slice::from_ref(&pool)).toml;
         let table = text.replace("[redis]", "").replace("[redis.", "[").replace("[[redis.", "[[");
         let settings: Settings = ::toml::from_str(&table).unwrap();
         settings.validate().unwrap();

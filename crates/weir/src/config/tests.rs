@@ -1,6 +1,6 @@
 //! What an operator hears about a configuration that can't be used, word for word.
 
-use super::{ConfigError, parse, validate::validate};
+use super::{ConfigError, ConfigFile, load, parse, validate::validate};
 
 /// What `weir check` says about `text` below the file's name; warnings after problems.
 fn said(text: &str) -> String {
@@ -80,6 +80,15 @@ fn values_of_the_wrong_kind_are_named_with_their_line() {
             "line 2: ack: unknown variant `durably`, expected one of `durable`, `written`, \
              `memory`",
         ),
+        (
+            "[influx]\nlisten = \"8086\"",
+            "line 2: listen: this is not an address with its port; write \"127.0.0.1:8086\"",
+        ),
+        (
+            "[influx]\nlisten = 8086",
+            "line 2: listen: invalid type: integer `8086`, expected one value or a list of them, \
+             each in quotes",
+        ),
         ("[[influx.backend]]\nurl = \"h\"", "line 1: [[influx.backend]]: missing field `name`"),
         ("[influx\nlisten = 1", "line 1: [influx: unclosed table, expected `]`"),
     ];
@@ -92,6 +101,20 @@ fn values_of_the_wrong_kind_are_named_with_their_line() {
 fn a_secret_is_not_repeated_in_an_error() {
     let text = "[[influx.backend]]\nname = \"a\"\nurl = \"http://h\"\npassword = 271828";
     assert_eq!(said(text), "line 4: password: can't be read; write text in quotes");
+}
+
+#[test]
+fn a_file_that_sets_nothing_is_not_simply_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("weir.toml");
+    let warnings = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        load(&ConfigFile { config: Some(file.clone()) }).unwrap().warnings.join("\n")
+    };
+    for nothing in ["", "\n\n", "# [influx]\n# listen = 5\n"] {
+        assert!(warnings(nothing).contains("sets nothing: everything has its"), "{nothing:?}");
+    }
+    assert!(!warnings(&format!("workers = 1\n{BACKEND}")).contains("sets nothing"));
 }
 
 #[test]

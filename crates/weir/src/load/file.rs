@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
 use toml::{Table, Value};
 
+use super::workload::WorkloadOptions;
 use super::{Command, http, mix};
 use crate::exit::Failure;
 
@@ -48,7 +49,7 @@ impl RunFile {
 /// Options of a command line that has no URL, as a run file has them.
 pub(super) fn options(words: &[String]) -> Result<Table, String> {
     let line = Line::command().mut_arg(URL, |url| url.required(false));
-    let table = given(&line.try_get_matches_from(words).map_err(first_line)?);
+    let table = given(&line.try_get_matches_from(words).map_err(first_part)?);
     match table.contains_key(URL) {
         true => Err("the file has the URL: behind it only options stand".to_owned()),
         false => Ok(table),
@@ -56,10 +57,11 @@ pub(super) fn options(words: &[String]) -> Result<Table, String> {
 }
 
 /// What clap says is wrong; the rest is about how to type it on a command line.
-fn first_line(error: clap::Error) -> String {
+fn first_part(error: clap::Error) -> String {
     let said = error.to_string();
-    let first = said.lines().next().unwrap_or_default();
-    first.strip_prefix("error: ").unwrap_or(first).to_owned()
+    let first = said.split("\n\n").next().unwrap_or_default();
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    first.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The keys of a file's text.
@@ -92,10 +94,17 @@ pub(super) fn command(table: &Table) -> Result<Command, String> {
     }
     let url = table.get(URL).ok_or("it has no url: write url = \"http://host:port/path\"")?;
     words.extend(["--".to_owned(), text_of(URL, url)?]);
-    let matches = Line::command().try_get_matches_from(words).map_err(first_line)?;
-    let mut command = Command::from_arg_matches(&matches).map_err(first_line)?;
+    let matches = Line::command().try_get_matches_from(words).map_err(first_part)?;
+    let mut command = Command::from_arg_matches(&matches).map_err(first_part)?;
     command.given = given(&matches);
-    command.request.steps = steps;
+    match &mut command.options {
+        WorkloadOptions::Http(options) => options.steps = steps,
+        other if !steps.is_empty() => {
+            let name = other.name();
+            return Err(format!("[[step]] has no effect on {name}: it is of http"));
+        }
+        _ => {}
+    }
     Ok(command)
 }
 
@@ -160,8 +169,11 @@ pub fn template() -> String {
          # there may be several has a list: require = [\"p99<20ms\", \"errors<0.1%\"].\n",
     );
     let line = Line::command();
+    // The URL first, then what has no heading, then the workloads.
+    let mut args: Vec<_> = line.get_arguments().collect();
+    args.sort_by_key(|arg| (arg.get_help_heading().is_some(), arg.get_long().is_some()));
     let mut heading = None;
-    for arg in line.get_arguments() {
+    for arg in args {
         if heading != arg.get_help_heading() {
             heading = arg.get_help_heading();
             let _ = write!(out, "\n# ---- {} ----\n", heading.unwrap_or("The run"));
@@ -254,7 +266,7 @@ mod tests {
         assert_eq!(read.speed.rate, 7.0);
         assert!(read.speed.poisson && !read.speed.closed);
         assert_eq!((read.require.len(), read.url.host()), (2, "h"));
-        assert_eq!(read.postgres.given(), Some("--script"));
+        assert_eq!(read.options.name(), "postgres");
         assert_eq!(read.speed.duration.to_string(), "3s");
     }
 

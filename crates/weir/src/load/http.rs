@@ -17,16 +17,22 @@ use serde_json::{Value, json};
 use crate::exit::Failure;
 pub use steps::{KEY, KEYS, StepTable, parse};
 
-/// What the requests look like.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "HTTP")]
-pub struct RequestOptions {
-    /// The method; without it GET
-    #[arg(long, short = 'X', value_name = "NAME")]
-    pub method: Option<String>,
+/// The headers of what is HTTP.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "HTTP and InfluxDB")]
+pub struct Headers {
     /// A header, as 'Name: value'; may be given several times
     #[arg(long, short = 'H', value_name = "HEADER", value_parser = header)]
     pub header: Vec<(String, String)>,
+}
+
+/// What the requests look like.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "HTTP")]
+pub struct HttpOptions {
+    /// The method; without it GET
+    #[arg(long, short = 'X', value_name = "NAME")]
+    pub method: Option<String>,
     /// The body; @FILE reads it from a file
     #[arg(long, value_name = "TEXT")]
     pub body: Option<String>,
@@ -53,6 +59,9 @@ pub struct RequestOptions {
     /// A connection ends after so many requests; without it the server ends it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     requests_per_connection: Option<u32>,
+    // It has a heading of its own, under which stands all that follows.
+    #[command(flatten)]
+    pub headers: Headers,
 }
 
 /// Reads a file, or says which one it is that can't be.
@@ -75,26 +84,7 @@ fn body(text: &str) -> Result<Vec<u8>, Failure> {
     }
 }
 
-impl RequestOptions {
-    /// The first option that was given; headers, which all that is HTTP has, last.
-    pub fn given(&self) -> Option<&'static str> {
-        let Self { method, header, body, targets, user_steps, steps, .. } = self;
-        let Self { data, check, literal, requests_per_connection, .. } = self;
-        let all = [
-            ("--method", method.is_some()),
-            ("--body", body.is_some()),
-            ("--targets", targets.is_some()),
-            ("--user-steps", user_steps.is_some()),
-            ("[[step]]", !steps.is_empty()),
-            ("--data", !data.is_empty()),
-            ("--check", !check.is_empty()),
-            ("--literal", *literal),
-            ("--requests-per-connection", requests_per_connection.is_some()),
-            ("--header", !header.is_empty()),
-        ];
-        all.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
-    }
-
+impl HttpOptions {
     /// The workload for that server.
     pub fn workload(&self, url: &Url, seed: u64) -> Result<Http, Failure> {
         let (steps, sequence) = self.steps(url)?;
@@ -115,7 +105,7 @@ impl RequestOptions {
         let own_steps = self.user_steps.as_deref().map(steps::read).transpose()?;
         let method = self.method.clone().unwrap_or_else(|| "GET".to_owned());
         let body = body(self.body.as_deref().unwrap_or_default())?;
-        let request = Request { method, headers: self.header.clone(), body };
+        let request = Request { method, headers: self.headers.header.clone(), body };
         let tables: Option<&[StepTable]> = match (&own_steps, &*self.steps) {
             (None, []) => None,
             (Some(steps), []) => Some(steps),

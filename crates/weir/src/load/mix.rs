@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use meter::url::Scheme;
 use meter::verdict::{THRESHOLDS, Thresholds};
 use toml::{Table, Value};
 
@@ -133,12 +132,7 @@ fn share(value: &Value) -> Result<f64, String> {
 
 /// What a load is called that has no name: by what it is of, and by a number where others are.
 fn usual(load: &Command, others: &[(String, Command)]) -> String {
-    let kind = match load.url.scheme() {
-        _ if load.is_influx_write() => "influx-write",
-        Scheme::Http => "http",
-        Scheme::Postgres => "postgres",
-        Scheme::Redis => "redis",
-    };
+    let kind = load.options.name();
     let numbered = (2..).map(|number| format!("{kind}-{number}"));
     let is_free = |name: &String| !others.iter().any(|(other, _)| other == name);
     std::iter::once(kind.to_owned()).chain(numbered).find(is_free).unwrap_or_default()

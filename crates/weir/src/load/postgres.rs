@@ -9,19 +9,20 @@ use meter::postgres::{Options, Postgres, Preparation, Protocol, Source, create_d
 use meter::url::Url;
 
 use super::Command;
+use super::redis::KeyOrder;
+use super::workload::PrepareFlag;
 use crate::exit::Failure;
 
 /// What an error ends with where the database of a URL is not there.
 const NO_DATABASE: &str = "(3D000)";
 
-/// What of PostgreSQL is asked. Each has a value where none is given, so that another workload
-/// knows whether one was.
+/// What of PostgreSQL is asked.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "PostgreSQL")]
 pub struct PostgresOptions {
     /// Scripts with their shares, as oltp_point_select, select-only=9,@own.sql=1, where @FILE is a
-    /// file in pgbench's words; without it select-only
-    #[arg(long, value_name = "NAME=N,...", value_delimiter = ',')]
+    /// file in pgbench's words
+    #[arg(long, value_name = "NAME=N,...", value_delimiter = ',', default_value = "select-only")]
     script: Vec<String>,
     /// How statements are sent: simple, extended or prepared; without it as the tool does whose
     /// script it is
@@ -30,18 +31,23 @@ pub struct PostgresOptions {
     /// All statements of a script are sent at once
     #[arg(long)]
     pipelined: bool,
-    /// Tables of oltp_*, one of which is drawn for each kind of statement; without it 1
-    #[arg(long, value_name = "N")]
-    tables: Option<u64>,
-    /// Rows of each table of oltp_*; without it 10000
-    #[arg(long, value_name = "N")]
-    table_size: Option<u64>,
-    /// Branches of pgbench's tables, which have 100000 accounts each; without it 1
-    #[arg(long, value_name = "N")]
-    scale: Option<u64>,
+    /// Tables of oltp_*, one of which is drawn for each kind of statement
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    tables: u64,
+    /// Rows of each table of oltp_*
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    table_size: u64,
+    /// Branches of pgbench's tables, which have 100000 accounts each
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    scale: u64,
     /// A variable that scripts begin with, as name=7; may be given several times
     #[arg(long, short = 'D', value_name = "NAME=N", value_parser = variable)]
     define: Vec<(String, i64)>,
+    // Each of these has a heading of its own, under which stands all that follows.
+    #[command(flatten)]
+    order: KeyOrder,
+    #[command(flatten)]
+    pub preparation: PrepareFlag,
 }
 
 fn variable(text: &str) -> Result<(String, i64), String> {
@@ -53,25 +59,8 @@ fn variable(text: &str) -> Result<(String, i64), String> {
 }
 
 impl PostgresOptions {
-    /// The first option that was given.
-    pub fn given(&self) -> Option<&'static str> {
-        let Self { script, protocol, pipelined, tables, table_size, scale, define } = self;
-        let all = [
-            ("--script", !script.is_empty()),
-            ("--protocol", protocol.is_some()),
-            ("--pipelined", *pipelined),
-            ("--tables", tables.is_some()),
-            ("--table-size", table_size.is_some()),
-            ("--scale", scale.is_some()),
-            ("--define", !define.is_empty()),
-        ];
-        all.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
-    }
-
     /// What runs, with the texts of files.
     fn sources(&self) -> Result<Vec<Source>, Failure> {
-        let usual = ["select-only".to_owned()];
-        let scripts = if self.script.is_empty() { &usual[..] } else { &self.script };
         let read = |script: &String| {
             let (name, share) = Source::share_of(script);
             let text = match name.strip_prefix('@') {
@@ -83,19 +72,19 @@ impl PostgresOptions {
             let name = name.trim_start_matches('@').to_owned();
             Ok(Source { name, text, share })
         };
-        scripts.iter().map(read).collect()
+        self.script.iter().map(read).collect()
     }
 
     /// Who logs in, and with what, as libpq takes it from the environment.
-    fn options(&self, order: Option<Order>, seed: u64, run: Option<u64>) -> Options {
+    fn options(&self, seed: u64, run: Option<u64>) -> Options {
         Options {
             protocol: self.protocol,
             pipelined: self.pipelined,
-            tables: self.tables.unwrap_or(1),
-            table_size: self.table_size.unwrap_or(10_000),
-            scale: self.scale.unwrap_or(1),
+            tables: self.tables,
+            table_size: self.table_size,
+            scale: self.scale,
             variables: self.define.clone(),
-            order: order.unwrap_or(Order::Uniform),
+            order: self.order.key_order,
             seed,
             run: run.map(u64::cast_signed),
             ..login()
@@ -103,20 +92,14 @@ impl PostgresOptions {
     }
 
     /// The workload for that server.
-    pub fn workload(
-        &self,
-        url: &Url,
-        order: Option<Order>,
-        seed: u64,
-        run: Option<u64>,
-    ) -> Result<Postgres, Failure> {
-        let options = self.options(order, seed, run);
+    pub fn workload(&self, url: &Url, seed: u64, run: Option<u64>) -> Result<Postgres, Failure> {
+        let options = self.options(seed, run);
         Postgres::new(url, &self.sources()?, &options).map_err(Failure::other)
     }
 
     /// Makes the tables that are missing, and the database.
     pub fn prepare(&self, url: &Url, run: Option<u64>, command: &Command) -> Result<(), Failure> {
-        let options = self.options(None, 1, run);
+        let options = self.options(1, run);
         let tables = Preparation::new(url, &self.sources()?, &options).map_err(Failure::other)?;
         let make = || command.asked(&mut tables.clone(), tables.requests());
         let is_missing = |error: &AskError| {

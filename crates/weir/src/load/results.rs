@@ -13,6 +13,7 @@ use meter::summary::Summary;
 use serde_json::{Value, json};
 
 use super::run::{NamedLoad, urls};
+use super::workload::WorkloadOptions;
 use super::{Command, mix};
 use crate::exit::Failure;
 
@@ -178,11 +179,20 @@ fn is_open(header: &str) -> bool {
 
 /// The run as it is run, without what is secret.
 fn describe(command: &Command) -> Value {
-    let Command { url, speed, means, request, postgres, redis, writes, .. } = command;
-    let Command { require, abort, .. } = command;
-    let body = request.body.as_deref().unwrap_or_default();
-    let headers = request
-        .header
+    let Command { options, url, speed, means, require, abort, .. } = command;
+    let (mut method, mut body, mut http) = (None, "", Value::Null);
+    let (mut redis, mut postgres, mut influx_write) = (None, None, None);
+    match options {
+        WorkloadOptions::Http(of) => {
+            (method, http) = (of.method.as_deref(), of.described());
+            body = of.body.as_deref().unwrap_or_default();
+        }
+        WorkloadOptions::InfluxWrite(of) => influx_write = Some(of.described()),
+        WorkloadOptions::Postgres(of) => postgres = Some(format!("{of:?}")),
+        WorkloadOptions::Redis(of) => redis = Some(format!("{of:?}")),
+    }
+    let headers = options
+        .headers()
         .iter()
         .map(|(name, value)| format!("{name}: {}", if is_open(name) { value } else { "..." }));
     let words =
@@ -198,14 +208,15 @@ fn describe(command: &Command) -> Value {
     json!({
         "program": concat!("weir ", env!("CARGO_PKG_VERSION")),
         "url": url.without_secrets(),
-        "method": request.method,
+        "workload": options.name(),
+        "method": method,
         "headers": headers.collect::<Vec<_>>(),
         "body_bytes": (!body.starts_with('@')).then_some(body.len()),
         "body_file": body.strip_prefix('@'),
-        "http": request.described(),
-        "redis": redis.given().map(|_| format!("{redis:?}")),
-        "postgres": postgres.given().map(|_| format!("{postgres:?}")),
-        "influx_write": command.is_influx_write().then(|| format!("{writes:?}")),
+        "http": http,
+        "redis": redis,
+        "postgres": postgres,
+        "influx_write": influx_write,
         "pace": pace,
         "poisson_seed": speed.poisson.then_some(speed.seed),
         "warm_up": speed.warmup.to_string(),

@@ -87,7 +87,7 @@ pub fn run(named: &[NamedLoad<'_>], out: &mut dyn Write) -> Result<u8, Failure> 
     if let Some(demand) = summary.next_demand().filter(|_| named.len() == 1) {
         writeln!(out, "next: {} --find-limit '{demand}'", first.same())?;
     }
-    Ok(if summary.has_missed() { BAD_NEWS } else { DONE })
+    Ok(if summary.has_missed() || summary.is_failing() { BAD_NEWS } else { DONE })
 }
 
 /// Names the addresses of the server's name that were not used, each in a line.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use meter::engine::{FinishedWindow, Pace, Plan, Row, Stop};
 use meter::failure::Owner;
+use meter::verdict::{Evidence, Thresholds, doubts};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
@@ -35,12 +36,53 @@ pub struct ShownWindow {
     errors: [u64; Owner::ALL.len()],
 }
 
+/// What windows tell of whether the numbers of a run can be believed, while it goes on. What is
+/// known at its end alone, as Little's law, is not in it.
+pub struct SoFar {
+    closed: bool,
+    thresholds: Thresholds,
+    seconds: u32,
+    sends: u64,
+    late: u64,
+    busy: Duration,
+    errors: u64,
+}
+
+impl SoFar {
+    pub fn new(closed: bool, thresholds: Thresholds) -> Self {
+        let (sends, late, busy, errors) = (0, 0, Duration::ZERO, 0);
+        Self { closed, thresholds, seconds: 0, sends, late, busy, errors }
+    }
+
+    pub fn add(&mut self, shown: &ShownWindow) {
+        self.seconds += 1;
+        self.sends += shown.row.sent;
+        self.late += shown.row.late;
+        self.busy += shown.row.busy;
+        let of_injector = Owner::ALL.iter().zip(shown.errors);
+        let of_injector = of_injector.filter(|(owner, _)| **owner == Owner::Injector);
+        self.errors += of_injector.map(|(_, errors)| errors).sum::<u64>();
+    }
+
+    /// Why the run would be INVALID if it ended now.
+    pub fn doubt(&self) -> Option<String> {
+        let evidence = Evidence {
+            sends: self.sends,
+            late: self.late,
+            busy: self.busy.as_secs_f64() / f64::from(self.seconds.max(1)),
+            errors: self.errors,
+            ..Evidence::quiet(self.closed)
+        };
+        doubts(&evidence, &self.thresholds).into_iter().next().map(|doubt| doubt.cause)
+    }
+}
+
 /// Who watches a run.
 pub enum View {
     /// Somebody at a terminal.
     Picture(Option<SyncSender<ShownWindow>>, Option<JoinHandle<()>>),
     /// A file, or another program.
-    Lines,
+    Lines(SoFar),
 }
 
 impl View {
@@ -48,8 +90,9 @@ impl View {
     pub fn of(url: &str, plan: &Plan, stop: Stop) -> Self {
         // A terminal that can't move its cursor calls itself dumb.
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        let so_far = || SoFar::new(plan.is_closed(), plan.thresholds);
         if !io::stderr().is_terminal() || is_dumb {
-            return Self::Lines;
+            return Self::Lines(so_far());
         }
         let duration = match &plan.pace {
             Pace::Open(schedule) => schedule.duration(),
@@ -58,13 +101,14 @@ impl View {
         let about = About { url: url.to_owned(), duration, is_closed: plan.is_closed() };
         let (say, heard) = sync_channel(WAITING_MAX);
         let thread = std::thread::Builder::new().name("view".to_owned());
+        let begun = Progress::new(about, so_far());
         let spawned = thread.spawn(move || {
             // A terminal that is gone ends no run.
-            let _ = Screen::enter().and_then(|screen| look_on(screen, &heard, about, &stop));
+            let _ = Screen::enter().and_then(|screen| look_on(screen, &heard, begun, &stop));
         });
         match spawned {
             Ok(thread) => Self::Picture(Some(say), Some(thread)),
-            Err(_) => Self::Lines,
+            Err(_) => Self::Lines(so_far()),
         }
     }
 
@@ -74,7 +118,12 @@ impl View {
         match self {
             Self::Picture(Some(say), _) => drop(say.try_send(shown)),
             Self::Picture(None, _) => {}
-            Self::Lines => drop(writeln!(io::stderr(), "{}", line(&shown))),
+            Self::Lines(so_far) => {
+                so_far.add(&shown);
+                let doubt = so_far.doubt().map(|cause| format!("  INVALID so far: {cause}"));
+                let doubt = doubt.unwrap_or_default();
+                drop(writeln!(io::stderr(), "{}{doubt}", line(&shown)));
+            }
         }
     }
 }
@@ -159,10 +208,10 @@ impl Drop for Screen {
 fn look_on(
     mut screen: Screen,
     heard: &Receiver<ShownWindow>,
-    about: About,
+    mut seen: Progress,
     stop: &Stop,
 ) -> io::Result<()> {
-    let (mut seen, mut is_spoilt) = (Progress::new(about), false);
+    let mut is_spoilt = false;
     loop {
         screen.draw(&seen, is_spoilt)?;
         match heard.recv_timeout(REDRAW) {

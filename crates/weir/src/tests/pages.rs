@@ -9,6 +9,7 @@ use clap::error::ErrorKind;
 
 use crate::cli::Weir;
 use crate::config;
+use crate::load::tests::begins;
 
 /// Where the files lie that the pages' configurations name.
 const ETC: &str = "/etc/weir/";
@@ -80,6 +81,36 @@ fn the_command_line_takes_every_command_in_the_pages() {
 }
 
 #[test]
+fn the_loads_in_the_pages_begin() {
+    let (mut files, mut calls) = (0, 0);
+    for (page, text) in pages() {
+        let mut known: Vec<(usize, String)> = vec![(0, "url = 'http://host'\n".to_owned())];
+        for (line, block) in indented(&text).filter(|_| page.starts_with("docs/load/")) {
+            let Ok(table) = block.parse::<toml::Table>() else { continue };
+            let has_url = table.contains_key("url") || table.contains_key("load");
+            // A part of a run file says nothing of where it leads.
+            let file = if has_url { block } else { format!("url = 'http://host'\n{block}") };
+            let run = ["run", "load.toml"].map(str::to_owned);
+            begins(&run, &file).unwrap_or_else(|error| panic!("{page}:{line}: {error}\n{file}"));
+            known.push((line, file));
+            files += 1;
+        }
+        for (line, command) in set_off(&text) {
+            let (_, file) = known.iter().rfind(|(before, _)| *before < line).unwrap();
+            for words in calls_of_weir(&command) {
+                let [_, load, words @ ..] = &words[..] else { continue };
+                if load == "load" && !words.iter().any(|word| word.contains("help")) {
+                    let error = |error| panic!("{page}:{line}: {command}\n{error}\n{file}");
+                    begins(words, file).unwrap_or_else(error);
+                    calls += 1;
+                }
+            }
+        }
+    }
+    assert!(files >= 4 && calls >= 20, "only {files} run files and {calls} calls were found");
+}
+
+#[test]
 fn make_knows_every_target_in_the_pages() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let targets: Vec<&str> =
@@ -148,6 +179,27 @@ fn fenced(text: &str) -> Vec<(usize, &str, String)> {
         }
     }
     found
+}
+
+/// The blocks that an indent sets off, without calls of Weir: the line each begins at, its text.
+fn indented(text: &str) -> impl Iterator<Item = (usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut is_within = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let inner = line.strip_prefix("    ").filter(|inner| !inner.starts_with("weir "));
+        match (inner, found.last_mut()) {
+            (Some(inner), Some((_, block))) if is_within => {
+                block.push_str(&format!("{inner}\n"));
+            }
+            (Some(inner), _) => {
+                found.push((number, format!("{inner}\n")));
+                is_within = true;
+            }
+            (None, Some((_, block))) if is_within && line.is_empty() => block.push('\n'),
+            (None, _) => is_within = false,
+        }
+    }
+    found.into_iter()
 }
 
 /// The lines that are set off from the text, in a block or by an indent, with their numbers. One

@@ -156,7 +156,9 @@ fn check_names_the_ports_that_masters_are_told_and_a_table_that_nothing_uses() {
 fn what_nutcracker_did_weir_can_do() {
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../redis/src/migrate/fixtures/all.yml");
     let called = weir(&["check", "--from", fixture]);
-    assert_eq!((called.code, called.err.as_str()), (0, ""));
+    // One of its pools is for memcached.
+    assert_eq!(called.code, 3, "{}", called.err);
+    assert!(called.err.contains("small: without \"redis: true\""), "{}", called.err);
     assert!(called.out.contains("It holds what redis_auth held"), "{}", called.out);
     let dir = configured(&called.out);
     let called = weir_in(dir.path(), &["check"], "");
@@ -181,9 +183,14 @@ fn what_nutcracker_did_weir_can_do() {
 #[test]
 fn what_pgbouncer_did_weir_can_do() {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../postgres/src/migrate/fixtures");
-    for name in ["container.ini", "trusting.ini"] {
+    for (name, to_do) in [
+        ("container.ini", "write the password of postgres"),
+        ("trusting.ini", "::1:6001 shares no database with 127.0.0.1:6000"),
+    ] {
         let called = weir(&["check", "--from", &format!("{fixtures}/{name}")]);
-        assert_eq!((called.code, called.err.as_str()), (0, ""), "{name}");
+        assert_eq!(called.code, 3, "{name}: {}", called.err);
+        assert!(called.err.contains(to_do), "{to_do}: {}", called.err);
+        assert!(called.out.contains("# To do before it serves"), "{}", called.out);
         let dir = configured(&called.out);
         let called = weir_in(dir.path(), &["check"], "");
         assert_eq!(called.code, 0, "{}", called.err);
@@ -193,6 +200,30 @@ fn what_pgbouncer_did_weir_can_do() {
     let called = weir(&["check", "--from", "nowhere.ini"]);
     assert_eq!(called.code, 1);
     assert!(called.err.contains("nowhere.ini can't be read"), "{}", called.err);
+}
+
+#[test]
+fn what_influxdb_relay_did_weir_can_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("relay.toml");
+    let from = || weir(&["check", "--from", file.to_str().unwrap()]);
+    let output = "{ name = \"local1\", location = \"http://127.0.0.1:8087/write\" }";
+    let http = format!("[[http]]\nbind-addr = \"127.0.0.1:9096\"\noutput = [{output}]\n");
+    std::fs::write(&file, &http).unwrap();
+    let called = from();
+    assert_eq!((called.code, called.err.as_str()), (0, ""));
+    let dir = configured(&called.out);
+    let checked = weir_in(dir.path(), &["check"], "");
+    assert_eq!(checked.code, 0, "{}", checked.err);
+    assert!(checked.out.contains("on http://127.0.0.1:9096 for InfluxDB"), "{}", checked.out);
+    std::fs::write(&file, format!("{http}[[udp]]\nbind-addr = \"127.0.0.1:9096\"\n")).unwrap();
+    let called = from();
+    assert_eq!(called.code, 3, "{}", called.err);
+    assert!(called.err.contains("write the database of its points"), "{}", called.err);
+    std::fs::write(&file, "[influx]\n").unwrap();
+    let called = from();
+    assert_eq!((called.code, called.out.as_str()), (1, ""));
+    assert!(called.err.contains("not a file of influxdb-relay"), "{}", called.err);
 }
 
 #[test]

@@ -33,22 +33,6 @@ holds at any time and over restarts. Times are in seconds, sizes in bytes.
 [operating.md](operating.md) says which to alert on.
 ";
 
-/// Those that a healthy Weir does not show yet: their first event makes them.
-const RARE: [(&str, &str, &str, &str); 2] = [
-    (
-        "weir_worker_stall_seconds",
-        "histogram",
-        "worker",
-        "How long a worker's loop stood still, once it turned again.",
-    ),
-    (
-        "weir_worker_stalls_total",
-        "counter",
-        "stage, worker",
-        "Times a worker's loop stood still for longer than the limit, by what it did.",
-    ),
-];
-
 /// One family of `/metrics`.
 #[derive(Default)]
 struct Family {
@@ -75,10 +59,6 @@ fn families(text: &str) -> BTreeMap<String, Family> {
             let names = names.map(|(name, _)| name.to_owned()).filter(|name| name != "le");
             families.get_mut(name).unwrap().labels.extend(names);
         }
-    }
-    for (name, kind, labels, help) in RARE {
-        let labels = labels.split(", ").map(str::to_owned).collect();
-        families.insert(name.into(), Family { kind: kind.into(), help: help.into(), labels });
     }
     families
 }
@@ -179,6 +159,75 @@ fn every_metric_is_in_the_reference() {
     );
 }
 
+/// The rows of the page's table of alerts: the expression, how long it has to hold, what it means.
+fn alerts(page: &str) -> Vec<[String; 3]> {
+    let (_, table) = page.split_once("| alert | `for` | means |\n|---|---|---|\n").unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let row = |line: &str| {
+        // A bar within a cell has a backslash before it.
+        let line = line.replace("\\|", "\u{1}");
+        let cells = line.trim_matches('|').split('|');
+        let cells = cells.map(|cell| cell.trim().replace('\u{1}', "|")).collect::<Vec<_>>();
+        let [expression, span, meaning] = <[String; 3]>::try_from(cells).unwrap();
+        [expression.trim_matches('`').to_owned(), span, without_links(&meaning)]
+    };
+    rows.map(row).collect()
+}
+
+/// A text of Markdown without its marks.
+fn without_links(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("](") {
+        let (_, behind) = after.split_once(')').unwrap();
+        plain += &before.replace('[', "");
+        rest = behind;
+    }
+    (plain + rest).replace('`', "")
+}
+
+/// The rules that Prometheus reads.
+fn rules(alerts: &[[String; 3]]) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    let mut text = "# Made from the table in docs/operating.md: `make docs` makes it anew.\n\
+                    groups:\n  - name: weir\n    rules:\n"
+        .to_owned();
+    let mut names = BTreeSet::new();
+    for [expression, span, meaning] in alerts {
+        let part = |c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        let metric = expression.split(part).find_map(|word| word.strip_prefix("weir_"));
+        let metric = metric
+            .map_or("down", |name| name.trim_end_matches("_total").trim_end_matches("_bucket"));
+        let word = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];
+        let name = format!("Weir{}", metric.split('_').map(word).collect::<String>());
+        let numbered = (2..).map(|number| format!("{name}{number}"));
+        let mut all = std::iter::once(name.clone()).chain(numbered);
+        let name = all.find(|name| names.insert(name.clone())).unwrap();
+        let (expression, meaning) = (quoted(expression), quoted(meaning));
+        text += &format!(
+            "      - alert: {name}\n        expr: {expression}\n        for: {span}\n        \
+             annotations:\n          summary: {meaning}\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn the_rules_of_the_package_are_made_from_the_reference_of_alerts() {
+    let page = std::fs::read_to_string(docs().join("operating.md")).unwrap();
+    let alerts = alerts(&page);
+    for gateway in ["weir_influx", "weir_postgres", "weir_redis"] {
+        let of = alerts.iter().filter(|[expression, ..]| expression.contains(gateway));
+        assert!(of.count() >= 5, "{gateway}");
+    }
+    let (text, file) = (rules(&alerts), docs().join("../packaging/prometheus/weir.yml"));
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&file, &text).unwrap();
+    }
+    let written = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(written == text, "packaging/prometheus/weir.yml lags; run `make docs`");
+}
+
 #[test]
 fn metrics_that_the_documents_name_exist() {
     let families = shown();
@@ -205,6 +254,8 @@ fn metrics_that_the_documents_name_exist() {
             if word.ends_with('_') || word == "weir_ledger" {
                 continue;
             }
+            // A histogram's samples are named by its parts.
+            let word = word.strip_suffix("_bucket").map_or(word.clone(), str::to_owned);
             assert!(families.contains_key(&word), "{} names {word}", file.display());
         }
     }

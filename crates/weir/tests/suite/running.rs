@@ -93,6 +93,12 @@ impl Running {
         self.child.wait().unwrap().code()
     }
 
+    /// The same, with what it logs until then.
+    pub fn ended_saying(mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().unwrap().code();
+        (code, self.log.iter().collect::<Vec<_>>().join("\n"))
+    }
+
     /// Asks the admin port.
     pub fn ask(&self, path: &str) -> (u16, String) {
         request(&self.admin, &format!("GET {path}"), "")

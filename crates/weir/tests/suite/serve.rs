@@ -1,6 +1,8 @@
 //! The life of `weir serve` as its operator sees it: start, reload, stop, and what stands in the
 //! way. What it does for clients is tested with real servers in `tests/`.
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -65,6 +67,27 @@ fn nobody_else_reads_what_is_kept() {
             waiting.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         }
     }
+}
+
+#[test]
+fn a_second_signal_ends_a_weir_with_a_store_without_a_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "workers = 1\n[influx]\nlisten = \"127.0.0.1:0\"\nauto-create-database = true\n\
+                [admin]\nlisten = \"127.0.0.1:0\"\n";
+    let running = Running::start(dir.path(), text);
+    assert_eq!(running.write("cpu v=1 1"), 204);
+    // A request that has begun holds the drain up.
+    let mut client = TcpStream::connect(&running.http).unwrap();
+    client
+        .write_all(b"POST /write?db=d HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\ncpu")
+        .unwrap();
+    running.signal(Signal::TERM);
+    running.logged("stopping");
+    running.signal(Signal::TERM);
+    running.logged("a second signal: ending without waiting any longer");
+    let (code, rest) = running.ended_saying();
+    assert_eq!(code, Some(1), "{rest}");
+    assert!(!rest.contains("panicked"), "{rest}");
 }
 
 #[test]

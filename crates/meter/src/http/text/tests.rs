@@ -71,6 +71,12 @@ fn a_gap_of_nothing_says_what_there_is() {
         assert!(error.contains(part), "{text}: {error}");
     }
     assert!(Text::new(b"{{\xff}}", names).unwrap_err().to_string().contains("not text"));
+    // A body from a file that is no text is not printed, and there is a way to send it.
+    for bytes in [&b"\x1f\x8b{{\x1b[2J\x07\xff\xfe"[..], b"{{\x1b]0;x}}", b"{{ab\xff\xff}}"] {
+        let error = Text::new(bytes, names).unwrap_err().to_string();
+        assert!(!error.contains(char::is_control) && error.contains("{{"), "{error:?}");
+        assert!(error.contains("--literal") || error.contains("not text"), "{error}");
+    }
     let literal = Text::new(b"{{nme}}", Names { literal: true, ..names }).unwrap();
     assert!(literal.is_plain());
 }

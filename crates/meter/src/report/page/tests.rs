@@ -46,6 +46,8 @@ fn a_run_that_was_killed_is_shown_up_to_its_last_window_and_says_so() {
     let text = fs::read_to_string(write(place.path()).unwrap()).unwrap();
     assert!(text.contains("<b>UNFINISHED</b> This run has not ended, or was killed"), "{text}");
     assert!(text.contains("33 requests in 3 whole seconds"), "{text}");
+    let host = crate::machine::host();
+    assert!(text.contains("<p class=\"when\">2") && text.contains(&format!("Z on {host}</p>")));
     // What came from elsewhere is text, in the page and in its numbers.
     assert!(!text.contains("<script>alert") && text.contains("&lt;script&gt;alert"));
     let run = Run::read(place.path(), 1000).unwrap();
@@ -117,6 +119,13 @@ fn the_page_of_a_run_has_its_verdict_first_and_asks_no_network() {
     );
     assert!(body.contains("<b>Missed</b> p50&lt;1ns: it was"), "{body}");
     assert!(body.contains("status 500 &amp; more") && body.contains("injector busy<td"));
+    let failing = place.path().join("failing");
+    let directory = Directory::create(&failing, &json!({ "url": "http://h/" }), &[]).unwrap();
+    let mut of = Outcome { results: Results::default(), ..outcome() };
+    of.results.note(0, Kind::Server, MS, MS);
+    directory.finish(&of, &Summary::new(&of, &[])).unwrap();
+    let said = fs::read_to_string(write(&failing).unwrap()).unwrap();
+    assert!(said.contains("<b>Failed</b> most requests failed"), "{said}");
     // No figure of such a run stands without that word.
     assert!(body.contains("Figures <b class=\"word\">INVALID</b>"));
     for scheme in ["src=", "href=", "@import", "url("] {

@@ -5,6 +5,7 @@ use clap::Parser;
 use meter::workload::Workload as _;
 
 use crate::load::Command;
+use crate::load::workload::WorkloadOptions;
 
 #[derive(Parser)]
 struct Line {
@@ -20,7 +21,8 @@ fn requests(words: &[&str]) -> Result<Vec<String>, String> {
 }
 
 fn of(command: &Command) -> Result<Vec<String>, String> {
-    let http = command.request.workload(&command.url, 1);
+    let WorkloadOptions::Http(options) = &command.options else { panic!("{command:?}") };
+    let http = options.workload(&command.url, 1);
     let mut http = http.map_err(|error| error.to_string())?;
     let request = |number| {
         let mut out = Vec::new();
@@ -78,9 +80,9 @@ fn steps_are_the_same_in_a_file_of_their_own_and_in_a_run_file() {
     let run = format!("url = 'http://h'\nheader = ['X: 1', 'Y: 1']\n{steps}");
     let command = crate::load::mix::alone(&run).unwrap();
     assert_eq!(of(&command).unwrap(), sent);
-    let described = command.request.described().to_string();
+    let WorkloadOptions::Http(options) = &command.options else { panic!("{command:?}") };
+    let described = options.described().to_string();
     assert!(described.contains("\"steps\":[\"login\",\"GET /cart/{{token}}\"]"), "{described}");
-    assert_eq!(command.request.given(), Some("[[step]]"));
 }
 
 #[test]
@@ -136,22 +138,4 @@ fn what_is_wrong_in_a_load_of_http_is_told_with_its_place() {
             .unwrap()
             .contains("is a table")
     );
-}
-
-#[test]
-fn an_option_that_has_no_effect_is_named_by_what_is_given() {
-    for (name, words) in [
-        ("--method", &["-X", "PUT"][..]),
-        ("--header", &["-H", "a:b"]),
-        ("--body", &["-H", "a:b", "--body", "x"]),
-        ("--targets", &["--targets", "x"]),
-        ("--user-steps", &["--user-steps", "x"]),
-        ("--data", &["--data", "x"]),
-        ("--check", &["--check", "json /a"]),
-        ("--literal", &["--literal"]),
-        ("--requests-per-connection", &["--requests-per-connection", "5"]),
-    ] {
-        let line = Line::try_parse_from(["load", "http://h"].iter().chain(words)).unwrap();
-        assert_eq!(line.command.request.given(), Some(name));
-    }
 }

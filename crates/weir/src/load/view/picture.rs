@@ -12,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, LineGauge, Paragraph};
 use watch::words::count;
 
-use super::ShownWindow;
+use super::{ShownWindow, SoFar};
 
 /// Seconds of the lines.
 const SECONDS_MAX: usize = 600;
@@ -34,6 +34,8 @@ pub struct Progress {
     /// When the last window came.
     at: Instant,
     errors: [u64; Owner::ALL.len()],
+    /// Whether its numbers can be believed.
+    so_far: SoFar,
     offered: u64,
     sent: u64,
     late: u64,
@@ -42,9 +44,10 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(about: About) -> Self {
+    pub fn new(about: About, so_far: SoFar) -> Self {
         let (rows, at, errors) = (VecDeque::new(), Instant::now(), Default::default());
-        Self { about, rows, at, errors, offered: 0, sent: 0, late: 0, is_stopping: false }
+        let (offered, sent, late) = (0, 0, 0);
+        Self { about, rows, at, errors, so_far, offered, sent, late, is_stopping: false }
     }
 
     pub fn add(&mut self, shown: &ShownWindow) {
@@ -52,6 +55,7 @@ impl Progress {
             self.rows.pop_front();
         }
         self.at = Instant::now();
+        self.so_far.add(shown);
         self.offered += shown.row.offered;
         self.sent += shown.row.sent;
         self.late += shown.row.late;
@@ -90,7 +94,10 @@ pub fn draw(frame: &mut Frame<'_>, seen: &Progress) {
         Constraint::Length(PANEL_HEIGHT),
     ]);
     let [title, gauge, chart, panels] = rows.areas(area);
-    let name = Line::from_iter(["weir load ".bold(), Span::raw(&*seen.about.url)]);
+    let mut name = Line::from_iter(["weir load ".bold(), Span::raw(&*seen.about.url)]);
+    if let Some(cause) = seen.so_far.doubt() {
+        name = Line::from_iter(["INVALID so far: ".red().bold(), Span::raw(cause)]);
+    }
     frame.render_widget(name, title);
     let (share, words) = seen.progress();
     let shown = LineGauge::default().ratio(share).label(words).filled_style(Color::Blue);
@@ -98,9 +105,11 @@ pub fn draw(frame: &mut Frame<'_>, seen: &Progress) {
     if chart.height >= CHART_HEIGHT_MIN {
         latency(frame, chart, seen);
     }
-    let third = Constraint::Ratio(1, 3);
-    let [rates_area, errors_area, injector_area] = Layout::horizontal([third; 3]).areas(panels);
+    let quarter = Constraint::Ratio(1, 4);
+    let [rates_area, latency_area, errors_area, injector_area] =
+        Layout::horizontal([quarter; 4]).areas(panels);
     panel(frame, rates_area, " a second ", rates(seen));
+    panel(frame, latency_area, " latency now ", latencies(seen));
     panel(frame, errors_area, " errors ", errors(seen));
     panel(frame, injector_area, " injector ", injector(seen));
 }
@@ -126,6 +135,20 @@ fn rates(seen: &Progress) -> Vec<Line<'static>> {
         figure("sent", count(last.sent), style),
         figure("answered", count(last.ended - last.failed.min(last.ended)), Style::new()),
     ]
+}
+
+/// Those of the last second; the injector's own are in another colour.
+fn latencies(seen: &Progress) -> Vec<Line<'static>> {
+    let Some(shown) = seen.rows.back().filter(|shown| shown.row.ended > 0) else {
+        return Vec::new();
+    };
+    let row = &shown.row;
+    let figures = [("p50", row.p50), ("p99", row.p99), ("max", row.max)].into_iter();
+    let lines = figures.zip(row.injectors).map(|((name, span), is_injectors)| {
+        let style = if is_injectors { Color::Yellow.into() } else { Style::new() };
+        figure(name, meter::summary::shown(span), style)
+    });
+    lines.collect()
 }
 
 fn errors(seen: &Progress) -> Vec<Line<'static>> {
@@ -210,10 +233,11 @@ mod tests {
     use std::time::Duration;
 
     use meter::engine::Row;
+    use meter::verdict::THRESHOLDS;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::{About, Progress, SECONDS_MAX, ShownWindow, draw};
+    use super::{About, Progress, SECONDS_MAX, ShownWindow, SoFar, draw};
 
     fn seen(windows: u64) -> Progress {
         let about = About {
@@ -221,7 +245,7 @@ mod tests {
             duration: Duration::from_secs(3600),
             is_closed: false,
         };
-        let mut seen = Progress::new(about);
+        let mut seen = Progress::new(about, SoFar::new(false, THRESHOLDS));
         for number in 0..windows {
             let [p50, p99, max, busy] = [1, 5, 40, 250].map(Duration::from_millis);
             let row = Row {
@@ -253,10 +277,13 @@ mod tests {
     fn a_run_is_shown_with_all_that_matters_while_it_goes_on() {
         let text = screen(&seen(20), 80, 24);
         for part in [
-            "weir load http://127.0.0.1:8086/ping",
+            // What can't be believed any more is told before the run ends.
+            "INVALID so far: 20 of 19800 sends were late by over 1 ms",
             "3,580 s left",
             "latency",
-            "p99",
+            "p50        1.00 ms",
+            "p99        5.00 ms",
+            "max       40.00 ms",
             "10 ms",
             "due          1,000",
             "sent           990",
@@ -273,6 +300,7 @@ mod tests {
         stopping.is_stopping = true;
         assert!(screen(&stopping, 80, 24).contains("Ctrl-C again does not wait"));
         assert!(screen(&seen(0), 80, 24).contains("connecting, warming up"));
+        assert!(screen(&seen(1), 80, 24).contains("weir load http://127.0.0.1:8086/ping"));
     }
 
     #[test]
