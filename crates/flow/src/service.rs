@@ -113,6 +113,14 @@ pub trait Service: Sized + 'static {
         None
     }
 
+    /// What a client hears in the place of an error that begins with this line, its end included;
+    /// `None`: the error itself. Asked of whatever begins with `-` and is not asked
+    /// [again](Self::again).
+    fn instead(&self, request: &Request, line: &[u8]) -> Option<Vec<u8>> {
+        let _ = (request, line);
+        None
+    }
+
     /// Where a request is to go now whose server can not be reached, and to which nothing was sent;
     /// `None`: nowhere else.
     fn elsewhere(&self, request: &Request) -> Option<usize> {

@@ -124,11 +124,6 @@ impl Servers {
         }
     }
 
-    /// Has the Cluster asked how it is, soon.
-    pub fn call(&self) {
-        self.fleet.call();
-    }
-
     /// Whether the answer to a command is to be judged by its first line, wherever its keys are.
     pub fn is_judged(&self, command: &Command<'_>) -> bool {
         self.scripts.is_concerned(command)
@@ -140,6 +135,11 @@ impl Servers {
         let view = self.view.borrow();
         let holder = view.slots.as_ref().and_then(|slots| slots.holder(slot));
         holder.or_else(|| view.holders.first().copied()).unwrap_or(0)
+    }
+
+    /// Whether keys lie by the slots of a Cluster.
+    fn is_cluster(&self) -> bool {
+        self.view.borrow().slots.is_some()
     }
 
     /// Those that have keys.
@@ -362,6 +362,10 @@ impl Service for Servers {
         let asked = Request { bytes: bytes.into(), replies: 1, unheard: 0, ..request.clone() };
         // Of what was sent behind it, some may have been run before.
         Some(Again { alone: true, ..Again::at_once(asked) })
+    }
+
+    fn instead(&self, request: &Request, line: &[u8]) -> Option<Vec<u8>> {
+        self.said_instead(request, line)
     }
 
     fn elsewhere(&self, request: &Request) -> Option<usize> {

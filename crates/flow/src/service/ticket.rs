@@ -35,6 +35,8 @@ enum Hears {
     Line(Sift),
     /// Nothing: this is asked in its place.
     Again(Box<Again>),
+    /// Nothing more: it has heard other words in its place.
+    Instead,
 }
 
 impl<S: Service> Ticket<S> {
@@ -61,17 +63,25 @@ impl<S: Service> Ticket<S> {
     /// A piece of the reply has come.
     #[inline]
     fn hear(&mut self, bytes: &[u8], is_last: bool) {
+        if self.told == 0 && bytes.first() == Some(&b'-') && matches!(self.hears, Hears::All) {
+            self.hears = Hears::Line(Sift::new(0));
+        }
         match &mut self.hears {
             Hears::All => self.tell(bytes, is_last),
             Hears::Again(_) => {}
+            Hears::Instead if is_last => self.client.fill(self.place, &[], true),
+            Hears::Instead => {}
             Hears::Line(sift) => {
                 let Some(seen) = sift.see(bytes, is_last) else { return };
-                self.hears = match self.judge(seen.line()) {
-                    Some(again) => Hears::Again(Box::new(again)),
-                    None => {
-                        self.tell(&seen.reply, is_last);
-                        Hears::All
-                    }
+                let line = seen.line();
+                self.hears = if let Some(again) = self.judge(line) {
+                    Hears::Again(Box::new(again))
+                } else if let Some(words) = self.instead(line) {
+                    self.tell(&words, is_last);
+                    Hears::Instead
+                } else {
+                    self.tell(&seen.reply, is_last);
+                    Hears::All
                 };
             }
         }
@@ -95,6 +105,12 @@ impl<S: Service> Ticket<S> {
         self.client.takes(self.place, &again).then_some(again)
     }
 
+    /// What its client hears in the place of an error.
+    fn instead(&self, line: &[u8]) -> Option<Vec<u8>> {
+        let is_error = line.first() == Some(&b'-');
+        is_error.then(|| self.client.fabric.service().instead(&self.request, line)).flatten()
+    }
+
     /// The reply is whole, as of this moment, after the server had the request for so long.
     #[inline]
     fn answered(&mut self, ran: Duration, now: Instant) {
@@ -104,7 +120,9 @@ impl<S: Service> Ticket<S> {
                 let sent = (self.request.server, self.is_leased);
                 return self.client.ask_instead(self.place, *again, sent);
             }
-            Hears::All | Hears::Line(_) => self.client.overtakes(self.place, self.request.about),
+            Hears::All | Hears::Line(_) | Hears::Instead => {
+                self.client.overtakes(self.place, self.request.about)
+            }
         }
         let queued = |came| now.saturating_duration_since(came).saturating_sub(ran);
         let queued = self.request.came.map(queued);
