@@ -18,6 +18,9 @@ const DANGEROUS_PARTS: [(&str, &[&str]); 3] = [
     ("SCRIPT", &["KILL"]),
 ];
 
+/// What a server says to what only nodes of a Cluster serve.
+pub(super) const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
+
 /// Whether a client may say this before it has logged in.
 pub(super) fn is_before_login(spec: &Spec) -> bool {
     ["AUTH", "HELLO", "QUIT", "RESET"].contains(&spec.name)
@@ -105,7 +108,7 @@ impl Session {
                 self.ask_one(any, true, command, client);
                 return Ok(());
             }
-            _ => return Err("ERR This instance has cluster support disabled".to_owned()),
+            _ => return Err(NO_CLUSTER.to_owned()),
         }
         self.say(&out, client);
         Ok(())
