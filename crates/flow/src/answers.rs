@@ -43,6 +43,8 @@ pub enum Filled {
     Held,
     /// More waits than may: the client is to be ended.
     Over,
+    /// The parts of one answer alone are more than may wait: it is to be given up.
+    TooLarge,
 }
 
 /// Part of the answer was sent, so nothing else can be told in its place.

@@ -65,16 +65,26 @@ pub struct Limits {
     pub unsent: usize,
     /// Bytes of a reply that the protocol wants to see at once. More break the lane.
     pub unread: usize,
-    /// For how long others wait behind a reply that is not taken as fast as it comes, in all; and
-    /// then for its end, as long again at most: the lane ends where that does not come. Zero reads
-    /// on whatever happens to it. Where nobody but its own client waits behind it there is no
-    /// limit, so with a patience no request is put behind a reply that is seen to be large.
+    /// For how long others wait behind a reply that is not taken as fast as it comes, in all; then
+    /// it is read on, for its owner to keep. Of what reaches nobody they wait for the end as long
+    /// again at most: the lane ends where that does not come. Zero reads on whatever happens to it.
+    /// Where nobody but its own client waits behind it there is no limit, so with a patience no
+    /// request is put behind a reply that is seen to be large.
     pub patience: Duration,
+    /// The same of a reply that is [larger](Owner::is_too_large) than its owner may keep, whose
+    /// client loses it then. No shorter than `patience`.
+    pub patience_with_large: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { depth: 64, unsent: 256 * 1024, unread: 1024 * 1024, patience: Duration::ZERO }
+        Self {
+            depth: 64,
+            unsent: 256 * 1024,
+            unread: 1024 * 1024,
+            patience: Duration::ZERO,
+            patience_with_large: Duration::ZERO,
+        }
     }
 }
 

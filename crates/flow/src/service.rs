@@ -56,6 +56,13 @@ pub trait Service: Sized + 'static {
         server: usize,
     ) -> impl Future<Output = Result<Self::Connection, Self::Error>> + 'static;
 
+    /// Whether a server that could not be reached for this reason said so at once: then the next
+    /// request tries again.
+    fn is_told_at_once(&self, error: &Self::Error) -> bool {
+        let _ = error;
+        false
+    }
+
     /// A new connection's protocol, and what is known of its server.
     fn known(&self, connection: &Self::Connection) -> (Self::Protocol, Self::Known);
 
@@ -113,6 +120,14 @@ pub trait Service: Sized + 'static {
         None
     }
 
+    /// What a client hears in the place of an error that begins with this line, its end included;
+    /// `None`: the error itself. Asked of whatever begins with `-` and is not asked
+    /// [again](Self::again).
+    fn instead(&self, request: &Request, line: &[u8]) -> Option<Vec<u8>> {
+        let _ = (request, line);
+        None
+    }
+
     /// Where a request is to go now whose server can not be reached, and to which nothing was sent;
     /// `None`: nowhere else.
     fn elsewhere(&self, request: &Request) -> Option<usize> {
@@ -124,6 +139,13 @@ pub trait Service: Sized + 'static {
     #[inline]
     fn begins(&self, request: &Request, bytes: &[u8]) {
         let _ = (request, bytes);
+    }
+
+    /// How many bytes an answer will have that begins so, where it says that. Asked of those that
+    /// come in pieces.
+    fn announces(&self, request: &Request, bytes: &[u8]) -> Option<u64> {
+        let _ = (request, bytes);
+        None
     }
 
     /// A server has answered a request, whole.
@@ -208,6 +230,8 @@ pub enum Unanswered<E> {
     TooMuchWaits,
     /// A request is larger than may be.
     TooLarge,
+    /// The parts of its answer are more than may wait for each other.
+    PartsTooLarge,
     /// All clients together hold as much as they may.
     OutOfMemory,
     /// The connection that the client had for itself has ended.

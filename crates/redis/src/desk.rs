@@ -87,6 +87,13 @@ impl Desk {
         }
     }
 
+    /// A server has begun an answer that will have so many bytes.
+    pub fn announced(&self, command: &[u8], bytes: u64, server: impl Fn() -> String) {
+        if self.samples.is_big(bytes) {
+            self.note_big(command, bytes, &server());
+        }
+    }
+
     #[cold]
     fn note_big(&self, command: &[u8], bytes: u64, server: &str) {
         with_command(command, |command| {

@@ -299,6 +299,21 @@ impl Fleet {
         Some(number)
     }
 
+    /// Somebody says, who may not be a node, that a slot is with another one: that holds where the
+    /// other one is known. Else whoever has scripts run could have Weir log in anywhere.
+    pub fn is_said_to_have_moved(&self, slot: u16, at: &At, by: usize) {
+        let view = self.view.load();
+        let host = at.host.as_deref().or_else(|| view.server(by)?.host());
+        let is_it = |node: &Node| {
+            node.gone.is_none() && host.is_some_and(|host| node.server.is_at(host, at.port))
+        };
+        if view.nodes.iter().any(is_it) {
+            self.moved(slot, at, by);
+        } else {
+            self.call();
+        }
+    }
+
     /// A node has said that some of a slot is with another one: its number.
     pub fn asks(&self, at: &At, by: usize) -> Option<usize> {
         let _changing = self.lock();

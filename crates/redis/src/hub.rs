@@ -26,6 +26,7 @@ use crate::commands::Kind;
 use crate::fleet::{Fleet, View};
 use crate::server::Login;
 use crate::servers::Servers;
+use crate::topology::redirect::{Ran, Redirect};
 pub use hubs::Hubs;
 use link::Link;
 pub use member::Member;
@@ -159,9 +160,10 @@ impl Hub {
             if !told.insert(Rc::clone(&name)) {
                 continue;
             }
-            for link in servers.iter().filter_map(|server| self.link(*server)) {
+            for server in servers {
+                let Some(link) = self.link(server) else { continue };
                 let (told, name) = (Rc::clone(&joining), Rc::clone(&name));
-                let epoch = link.join(kind, &name, move |done| told.is_told(done));
+                let epoch = link.join(kind, &name, move |done| told.is_told(done, server));
                 joining.steps.borrow_mut().push(Step { link, name, epoch });
             }
         }
@@ -245,10 +247,19 @@ struct Joining {
 }
 
 impl Joining {
-    fn is_told(&self, done: Result<(), String>) {
-        if let Err(words) = done {
-            self.failed.borrow_mut().get_or_insert(words);
-        }
+    /// What a server has said, by its number.
+    fn is_told(&self, done: Result<(), String>, by: usize) {
+        let Err(words) = done else { return };
+        let words = match format!("-{words}\r\n").as_bytes() {
+            line if Redirect::is_followed(line) => {
+                if let Some(Redirect::Moved { slot, at }) = Redirect::read(line) {
+                    self.hub.fleet.moved(slot, &at, by);
+                }
+                Ran::Not.words(self.hub.fleet.view().slots.is_some()).to_owned()
+            }
+            _ => words,
+        };
+        self.failed.borrow_mut().get_or_insert(words);
     }
 }
 

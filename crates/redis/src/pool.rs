@@ -323,6 +323,7 @@ fn fabric(settings: &Settings, memory: &Memory) -> service::Settings {
         lane: flow::lane::Limits {
             depth: lanes.depth,
             patience: settings.patience.get(),
+            patience_with_large: timeout,
             ..flow::lane::Limits::default()
         },
         leases: settings.pool_size.saturating_sub(settings.lanes).max(1),

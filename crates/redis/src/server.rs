@@ -77,8 +77,17 @@ pub struct ServerError {
     pub words: Rc<str>,
     /// The server has said so itself: it is there.
     pub is_refusal: bool,
+    /// Nobody takes connections there, which was told at once.
+    pub takes_none: bool,
     /// Its own words, where it is a client's user that it refuses.
     pub said: Option<Rc<str>>,
+}
+
+impl ServerError {
+    /// Of a server that has said nothing.
+    pub fn silent(words: impl Into<Rc<str>>) -> Self {
+        Self { words: words.into(), is_refusal: false, takes_none: false, said: None }
+    }
 }
 
 impl Server {

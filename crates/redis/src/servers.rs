@@ -17,7 +17,7 @@ use flow::lane::{Protocol, Step, What};
 use flow::lanes::Known;
 use flow::pool::Budget;
 use flow::service::{Again, Fabric, Request, Service, Took, Unanswered};
-use wire::resp::{Command, Piece, Replies, put_error};
+use wire::resp::{Command, Piece, Replies, announced, put_error};
 
 use crate::desk::Desk;
 use crate::fleet::{Fleet, Node, View};
@@ -124,11 +124,6 @@ impl Servers {
         }
     }
 
-    /// Has the Cluster asked how it is, soon.
-    pub fn call(&self) {
-        self.fleet.call();
-    }
-
     /// Whether the answer to a command is to be judged by its first line, wherever its keys are.
     pub fn is_judged(&self, command: &Command<'_>) -> bool {
         self.scripts.is_concerned(command)
@@ -140,6 +135,11 @@ impl Servers {
         let view = self.view.borrow();
         let holder = view.slots.as_ref().and_then(|slots| slots.holder(slot));
         holder.or_else(|| view.holders.first().copied()).unwrap_or(0)
+    }
+
+    /// Whether keys lie by the slots of a Cluster.
+    fn is_cluster(&self) -> bool {
+        self.view.borrow().slots.is_some()
     }
 
     /// Those that have keys.
@@ -287,14 +287,17 @@ impl Service for Servers {
 
     async fn connect(self: Rc<Self>, number: usize) -> Result<Connection, ServerError> {
         let (Some(place), Some(account)) = (self.place(number), self.account(number)) else {
-            let words = "there is no such server".into();
-            return Err(ServerError { words, is_refusal: false, said: None });
+            return Err(ServerError::silent("there is no such server"));
         };
         let opened = self.dial_for_clients(account.login(), place, number).await;
         if opened.as_ref().is_err_and(|error| error.said.is_some()) {
             self.accounts.is_refused(&account);
         }
         opened
+    }
+
+    fn is_told_at_once(&self, error: &ServerError) -> bool {
+        error.takes_none
     }
 
     fn known(&self, connection: &Connection) -> (Ends, LeadsTo) {
@@ -364,6 +367,10 @@ impl Service for Servers {
         Some(Again { alone: true, ..Again::at_once(asked) })
     }
 
+    fn instead(&self, request: &Request, line: &[u8]) -> Option<Vec<u8>> {
+        self.said_instead(request, line)
+    }
+
     fn elsewhere(&self, request: &Request) -> Option<usize> {
         let place = self.place(request.server)?;
         self.look();
@@ -379,6 +386,12 @@ impl Service for Servers {
         if bytes.first() == Some(&b'-') {
             self.count(request.server, |times| times.refused(request.tag as usize, bytes));
         }
+    }
+
+    fn announces(&self, request: &Request, bytes: &[u8]) -> Option<u64> {
+        let len = announced(bytes)?;
+        self.desk.announced(redirects::plain(request), len, || self.name(request.server));
+        Some(len)
     }
 
     #[inline]
@@ -454,6 +467,10 @@ impl Service for Servers {
                 "ERR weir: more answers wait behind a slow one than max-waiting".to_owned()
             }
             Unanswered::TooLarge => "ERR weir: the command is larger than max-command".to_owned(),
+            Unanswered::PartsTooLarge => {
+                "ERR weir: what several servers have answered is together larger than max-waiting"
+                    .to_owned()
+            }
             Unanswered::OutOfMemory => {
                 "OOM weir: commands and answers of all clients together are at max-memory"
                     .to_owned()

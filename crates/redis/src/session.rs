@@ -91,13 +91,13 @@ pub struct Session {
 type Taken = Result<(), String>;
 
 impl Session {
-    /// A client from there that has said nothing yet.
-    pub fn new(front: Rc<Front>, from: Option<SocketAddr>) -> Self {
+    /// A client that has said nothing yet, by the address it comes from and the one it has come to.
+    pub fn new(front: Rc<Front>, addresses: [Option<SocketAddr>; 2]) -> Self {
         let in_force = front.in_force.load();
         let (identity, database) = (in_force.users.anonymous(), in_force.database);
         let (account, unnamed) = passed::unnamed(&front, &in_force.users);
         drop(in_force);
-        let card = Card::new(from, front.clock.now());
+        let card = Card::new(addresses, front.clock.now());
         card.database.set(database);
         Self {
             front,
@@ -349,13 +349,8 @@ impl Session {
         let judged = request.judged || self.is_judged(&command);
         let request = Request { repeats: reads, judged, ..request };
         // It would keep others waiting for as long as it takes to be sent.
-        if request.bytes.len() as u64 >= LARGE {
-            client.ask_alone(request);
-            self.front.metrics.leased.inc();
-        } else {
-            client.ask(request);
-            self.front.metrics.ridden.inc();
-        }
+        let is_large = request.bytes.len() as u64 >= LARGE || self.is_too_large(&command);
+        self.send(request, is_large, client);
     }
 
     /// Whether an answer is to be looked at; of most commands the first letter says that it is not.

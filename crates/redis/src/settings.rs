@@ -100,7 +100,9 @@ pub struct Settings {
     pub lanes: usize,
     /// Commands under way on one lane at most.
     pub lane_depth: usize,
-    /// How long those behind a reply wait that its client does not take as fast as it comes.
+    /// How long those behind a reply wait that its client does not take as fast as it comes. Then
+    /// it is kept for its client, up to `max-unread`. Behind a larger one they wait until
+    /// `timeout`, and its client is closed.
     pub patience: Duration,
     /// Connections of each worker to one server, for one database and RESP version: those of
     /// `lanes`, and for clients that need one for themselves, as for `MULTI` or `BLPOP`.
@@ -112,7 +114,9 @@ pub struct Settings {
     pub max_value: Size,
     /// Bytes of answers that wait behind a slower one, for one client.
     pub max_waiting: Size,
-    /// Bytes of answers that a client has not taken, at which it is closed.
+    /// Bytes of answers that a client has not taken, at which it is closed. Of one larger answer no
+    /// more is read than the client takes; where that says its length, as a value, or half of this
+    /// has come.
     pub max_unread: Size,
     /// Bytes of commands and answers that all clients of all pools may hold together: on their way,
     /// waiting behind others, or not taken. Less than 16 KiB of a client is not counted.

@@ -17,7 +17,7 @@ pub use put::{
     put_array, put_bulk, put_command, put_error, put_integer, put_map, put_null, put_push, put_set,
     put_simple, put_verbatim,
 };
-pub use replies::{Piece, Replies, Step};
+pub use replies::{Piece, Replies, Step, announced};
 pub use value::{Elements, Value, ValueError, value};
 
 /// Arrays within arrays, of a reply that is read as a whole.

@@ -1,6 +1,11 @@
 //! A Redis Cluster that changes under load.
 
-use rig::redis::{RedisClient, RedisCluster};
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use rig::places;
+use rig::redis::{Redis, RedisClient, RedisCluster};
 use rig::wait;
 use rig::weir::Weir;
 use rustix::process::Signal;
@@ -11,6 +16,10 @@ use super::scene::{client, weir};
 use wire::resp::{Value, value};
 
 const CLUSTER: &str = "distribution = \"cluster\"\n";
+/// What a client hears in the place of a redirect, and that of a script, which could have said it.
+const MOVED: &str = "-TRYAGAIN weir: the slot has moved";
+const MOVED_OR_SAID: &str =
+    "-ERR weir: the slot has moved, or the script said so; whether it ran is unknown";
 
 /// Weir before one of the nodes, which is to find the others by itself.
 fn before(cluster: &RedisCluster, seed: usize, lines: &str) -> Weir {
@@ -247,35 +256,53 @@ fn what_cannot_be_asked_again_is_told_and_goes_right_the_second_time() {
         cluster.migrate(slot, home, 1 - home);
         home = 1 - home;
     };
-    let moved = |heard: &str| heard.starts_with(&format!("-MOVED {slot} "));
     let large = "x".repeat(300 << 10);
     let says = "return redis.call('SET', KEYS[1], ARGV[1]) or redis.error_reply('x')";
-    for (words, expected) in [
-        (vec!["WATCH", key], "+OK"),
-        (vec!["EVAL", says, "1", key, "v"], "+OK"),
-        (vec!["SET", key, &large], "+OK"),
+    let library = "#!lua name=m\nredis.register_function('f', \
+                   function(k, a) return redis.call('SET', k[1], a[1]) end)";
+    assert_eq!(ann.ask(&["FUNCTION", "LOAD", library]), "$1 m");
+    for (words, moved, expected) in [
+        (vec!["WATCH", key], MOVED, "+OK"),
+        (vec!["EVAL", says, "1", key, "v"], MOVED_OR_SAID, "+OK"),
+        (vec!["FCALL", "f", "1", key, "v"], MOVED_OR_SAID, "+OK"),
+        (vec!["SET", key, &large], MOVED, "+OK"),
     ] {
         assert_eq!(ann.ask(&["SET", key, "1"]), "+OK");
         moves();
         // Weir may have asked in the meantime.
         let heard = ann.ask(&words);
-        assert!(moved(&heard) || heard == expected, "{heard}");
+        assert!(heard == moved || heard == expected, "{heard}");
         assert_eq!(ann.ask(&words), expected, "{}", words[0]);
         assert_eq!(ann.line("UNWATCH"), "+OK");
     }
     assert_eq!(ann.ask(&["GET", key]).len(), large.len() + 8);
 
     moves();
-    let mut transaction = || {
+    let transaction = |ann: &mut RedisClient| {
         ann.say(&["MULTI"]);
         ann.say(&["SET", key, "2"]);
         ann.say(&["EXEC"]);
         [ann.hear(), ann.hear(), ann.hear()]
     };
-    let heard = transaction();
-    let is_refused = moved(&heard[1]) && heard[2].starts_with("-EXECABORT");
+    let heard = transaction(&mut ann);
+    let is_refused = heard[1] == MOVED && heard[2].starts_with("-EXECABORT");
     assert!(is_refused || heard[2] == "*1 +OK", "{heard:?}");
-    assert_eq!(transaction(), ["+OK", "+QUEUED", "*1 +OK"]);
+    assert_eq!(transaction(&mut ann), ["+OK", "+QUEUED", "*1 +OK"]);
+
+    ann.say(&["MULTI"]);
+    ann.say(&["SET", key, "2"]);
+    assert_eq!([ann.hear(), ann.hear()], ["+OK", "+QUEUED"]);
+    moves();
+    assert_eq!(ann.line("EXEC"), "-EXECABORT weir: the slot has moved");
+    assert_eq!(transaction(&mut ann), ["+OK", "+QUEUED", "*1 +OK"]);
+
+    moves();
+    for wanted in [Some(MOVED), None] {
+        let mut hears = admin(&weir);
+        let heard = hears.line("SSUBSCRIBE {one}news");
+        let is_subscribed = heard.starts_with("*3 $10 ssubscribe");
+        assert!(is_subscribed || wanted == Some(&*heard), "{heard}");
+    }
 
     moves();
     let plain = "return redis.call('APPEND', KEYS[1], ARGV[1])";
@@ -287,4 +314,64 @@ fn what_cannot_be_asked_again_is_told_and_goes_right_the_second_time() {
     assert_eq!(bob.ask(&["SET", key, "1"]), "+OK");
     let heard = bob.line("WAIT 0 10");
     assert!(heard.starts_with("-ERR weir: "), "{heard}");
+}
+
+#[test]
+fn redis_cli_that_follows_redirects_stays_with_weir() {
+    let cluster = RedisCluster::start(2, false, &[]);
+    let weir = before(&cluster, 0, "");
+    let slot = slot_of(&cluster, "k");
+    let home = usize::from(slot) * 2 / 16384;
+    assert_eq!(admin(&weir).line("SET k 1"), "+OK");
+    cluster.migrate(slot, home, 1 - home);
+    let port = weir.redis.port().to_string();
+    let mut command = Command::new(places::need("redis-cli"));
+    command.args(["-c", "-a", "p", "--no-auth-warning", "-p", &port]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut cli = command.spawn().unwrap();
+    cli.stdin.take().unwrap().write_all(b"MULTI\nSET k 2\nEXEC\nWEIR HELP\nGET k\n").unwrap();
+    let said = String::from_utf8(cli.wait_with_output().unwrap().stdout).unwrap();
+    assert!(!said.contains("Redirected") && said.contains("SHOW BACKENDS"), "{said}");
+    let may_be = ["1", "2"];
+    assert!(may_be.iter().any(|value| said.trim_end().ends_with(value)), "{said}");
+}
+
+#[test]
+fn a_script_that_says_a_slot_has_moved_sends_nobody_anywhere() {
+    let cluster = RedisCluster::start(2, false, &[]);
+    let weir = before(&cluster, 0, "");
+    let (mut ann, slot) = (admin(&weir), slot_of(&cluster, "k"));
+    assert_eq!(ann.line("SET k 1"), "+OK");
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let nodes = cluster.nodes.iter().map(|node| node.address);
+    for at in nodes.chain([elsewhere.local_addr().unwrap()]) {
+        for word in ["MOVED", "ASK"] {
+            let script = format!("return redis.error_reply('{word} {slot} {at}')");
+            assert_eq!(ann.ask(&["EVAL", &script, "1", "k"]), MOVED_OR_SAID);
+            assert_eq!(ann.ask(&["EVAL", &script, "0"]), MOVED_OR_SAID);
+            assert_eq!(ann.line("GET k"), "$1 1");
+        }
+    }
+    assert!(elsewhere.accept().is_err(), "Weir has logged in where a client said");
+    // Whoever follows redirects does so before any server.
+    let alone = Redis::start();
+    let weir = super::scene::weir(&[&alone], "", "");
+    let mut bob = client(&weir);
+    let script = format!("return redis.error_reply('MOVED {slot} {}')", alone.address);
+    assert_eq!(bob.ask(&["EVAL", &script, "0"]), MOVED_OR_SAID);
+    let within = format!("return {{redis.error_reply('MOVED {slot} a:1')}}");
+    assert_eq!(bob.ask(&["EVAL", &within, "0"]), format!("*1 -MOVED {slot} a:1"));
+}
+
+#[test]
+fn a_pool_that_is_not_told_of_its_cluster_says_so() {
+    let cluster = RedisCluster::start(2, false, &[]);
+    let weir = super::scene::weir(&[&cluster.nodes[0]], "", "");
+    let mut ann = client(&weir);
+    let all: Vec<String> = (0..8).map(|n| ann.line(&format!("SET k{n} 1"))).collect();
+    let refused = "-ERR weir: not run: the server is a node of a Cluster, and the key is with \
+                   another one: set distribution = \"cluster\"";
+    assert!(all.iter().all(|heard| heard == "+OK" || heard == refused), "{all:?}");
+    assert!(all.iter().any(|heard| heard == refused), "{all:?}");
 }

@@ -1,5 +1,6 @@
 //! Servers that end, hang and come back.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rig::redis::Redis;
@@ -29,6 +30,33 @@ fn a_server_that_hangs_is_told_of_in_time_and_late_answers_reach_nobody() {
         assert_eq!(bob.try_ask(&["GET", "b"]).unwrap(), b"$3\r\nbob\r\n");
     }
     assert_eq!(bob.line("GET n"), "$1 1");
+}
+
+#[test]
+fn a_server_that_is_back_is_asked_by_the_next_command() {
+    let mut server = Redis::start();
+    let weir = weir(&[&server], "", "");
+    let mut ann = client(&weir);
+    for round in 0..5 {
+        assert_eq!(ann.line("SET a 1"), "+OK", "round {round}");
+        server.kill();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // It was found to be away a moment before.
+            scope.spawn(|| {
+                let mut bob = client(&weir);
+                while !is_over.load(Ordering::Relaxed) {
+                    let heard = bob.line("SET b 1");
+                    let away = "-ERR weir: not sent: s0 cannot be reached";
+                    assert!(heard == "+OK" || heard.starts_with(away), "{heard}");
+                }
+            });
+            server.start_again();
+            let heard = ann.line("SET a 1");
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(heard, "+OK", "round {round}");
+        });
+    }
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Limits, and what a client hears at each.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rig::redis::{Redis, RedisClient};
@@ -90,6 +93,75 @@ fn who_leaves_more_answers_than_max_unread_is_closed_alone() {
     let heard = (0..ANSWERS).take_while(|_| slow.try_hear().is_ok()).count();
     assert!(heard < ANSWERS, "it was not closed");
     assert_eq!(beside.line("PING"), "+PONG");
+}
+
+/// Has a client read a value slowly while others are active on the only lane: how many bytes came.
+fn read_slowly_amid_others(lines: &str, bytes: usize) -> usize {
+    const OTHERS: usize = 4;
+    const A_SECOND: usize = 10_000_000;
+    let server = Redis::start();
+    // Weir has not seen it, nor how large it is.
+    server.client().send(&command("SET", bytes));
+    let weir = weir(&[&server], lines, "");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for n in 0..OTHERS {
+            let (weir, is_over) = (&weir, &is_over);
+            scope.spawn(move || {
+                let mut other = client(weir);
+                other.patience(wait::LONG);
+                while !is_over.load(Ordering::Relaxed) {
+                    assert_eq!(other.ask(&["SET", &format!("o{n}"), "x"]), "+OK");
+                }
+            });
+        }
+        let mut slow = TcpStream::connect(weir.redis).unwrap();
+        slow.set_read_timeout(Some(wait::LONG)).unwrap();
+        let (begun, mut read, mut buffer) = (Instant::now(), 0, vec![0; 100_000]);
+        slow.write_all(b"GET a\r\n").unwrap();
+        while read < bytes {
+            let due = begun + Duration::from_secs_f64(read as f64 / A_SECOND as f64);
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            match slow.read(&mut buffer) {
+                Ok(n @ 1..) => read += n,
+                _ => break,
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        read
+    })
+}
+
+#[test]
+fn a_slow_client_has_the_whole_of_a_large_value_while_others_are_active() {
+    let all = 40_000_000;
+    for lines in [
+        // It is kept for its client; it is not; and half of it would have been.
+        "lanes = 1",
+        "lanes = 1\nmax-unread = \"1MiB\"",
+        "lanes = 1\nmax-unread = \"30MiB\"",
+    ] {
+        let read = read_slowly_amid_others(lines, all);
+        assert!(read >= all, "{lines}: {read} bytes came");
+    }
+}
+
+#[test]
+fn values_of_several_servers_that_are_too_large_together_are_told_and_nobody_is_closed() {
+    let servers = [Redis::start(), Redis::start()];
+    let weir = weir(&servers.each_ref(), "max-waiting = \"64KiB\"", "");
+    let keys = [0, 1].map(|server| key_on(&servers.each_ref(), &weir, server));
+    let mut ann = client(&weir);
+    let value = "v".repeat(40_000);
+    for key in &keys {
+        assert_eq!(ann.ask(&["SET", key, &value]), "+OK");
+    }
+    let told = "-ERR weir: what several servers have answered is together larger than max-waiting";
+    for _ in 0..3 {
+        assert_eq!(ann.ask(&["MGET", &keys[0], &keys[1]]), told);
+        assert!(ann.ask(&["MGET", &keys[0], "none"]).contains(&value));
+    }
+    assert_eq!(ann.line("PING"), "+PONG");
 }
 
 #[test]

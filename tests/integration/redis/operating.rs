@@ -156,6 +156,13 @@ fn clients_are_listed_and_closed_by_numbers_of_the_process() {
     assert!(eve.is_closed());
     wait::until("they are gone", wait::LONG, || !root.line("CLIENT LIST").contains("user=ann"));
     assert_eq!(root.ask(&["WEIR", "KILL", &id]), "-ERR No such client ID");
+    let to = format!("laddr={} ", weir.redis);
+    let all = root.line("CLIENT LIST");
+    assert_eq!(all.matches("id=").count(), all.matches(&to).count(), "{all}");
+    assert_eq!(root.line("CLIENT KILL LADDR 127.0.0.1:1"), ":0");
+    let mut bob = admin(&weir);
+    assert_eq!(root.line(&format!("CLIENT KILL LADDR {}", weir.redis)), ":1");
+    assert!(bob.is_closed());
     assert_eq!(root.line("CLIENT KILL 127.0.0.1:1"), "-ERR No such client");
     assert_eq!(root.line("CLIENT KILL TYPE normal"), ":0");
     assert_eq!(root.line("CLIENT KILL TYPE normal SKIPME no"), ":1");

@@ -134,6 +134,34 @@ fn a_server_that_refuses_writes_for_a_while_has_run_each_once_and_keeps_its_keys
 }
 
 #[test]
+fn an_error_of_one_of_several_servers_keeps_its_first_word() {
+    let servers = [Redis::start(), Redis::start()];
+    let weir = weir(&servers.each_ref(), "", ADMIN);
+    let mut ann = admin(&weir);
+    let mut direct = servers[1].client();
+    let keys: Vec<String> = (0..20).map(|n| format!("k{n} v")).collect();
+    let all = format!("MSET {}", keys.join(" "));
+    assert_eq!(ann.line(&all), "+OK");
+    let nobody = places::free_address().port();
+    for (begin, heard, end) in [
+        ("CONFIG SET maxmemory 1", "-OOM weir: s1: ", "CONFIG SET maxmemory 0"),
+        (&*format!("REPLICAOF 127.0.0.1 {nobody}"), "-READONLY weir: s1: ", "REPLICAOF NO ONE"),
+        (
+            "CONFIG SET min-replicas-to-write 1",
+            "-NOREPLICAS weir: s1: ",
+            "CONFIG SET min-replicas-to-write 0",
+        ),
+    ] {
+        assert_eq!(direct.line(begin), "+OK");
+        let said = ann.line(&all);
+        assert!(said.starts_with(heard), "{said}");
+        assert_eq!(direct.line(end), "+OK");
+    }
+    let said = ann.line("SCRIPT LOAD return(");
+    assert!(said.starts_with("-ERR weir: s0: Error compiling script"), "{said}");
+}
+
+#[test]
 fn a_server_that_a_script_keeps_busy_is_not_away() {
     let (front, servers) = scene("");
     let [mut busy, mut direct] = [servers[0].client(), servers[0].client()];

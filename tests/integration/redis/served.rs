@@ -295,7 +295,7 @@ fn functions_are_the_same_on_all_servers() {
     };
     assert_eq!(client.ask(&["FUNCTION", "LOAD", &library("f", "one")]), "$1 f");
     let again = client.ask(&["FUNCTION", "LOAD", &library("f", "two")]);
-    assert_eq!(again, "-ERR weir: s0: ERR Library 'f' already exists");
+    assert_eq!(again, "-ERR weir: s0: Library 'f' already exists");
     for server in servers {
         assert!(server.client().line("FUNCTION LIST").starts_with("*1 "));
     }
@@ -317,7 +317,7 @@ fn functions_are_the_same_on_all_servers() {
     assert_eq!(client.ask(&["FCALL", "g", "1", &keys[0]]), "-ERR Function not found");
     assert_eq!(client.ask(&["FCALL", "g", "1", &keys[1]]), "*2 $1 g $1 x");
     assert_eq!(client.line("FUNCTION DELETE f"), "+OK");
-    assert_eq!(client.line("FUNCTION DELETE f"), "-ERR weir: s0: ERR Library not found");
+    assert_eq!(client.line("FUNCTION DELETE f"), "-ERR weir: s0: Library not found");
     for (server, left) in servers.iter().zip(["*0", "*1 "]) {
         assert!(server.client().line("FUNCTION LIST").starts_with(left));
     }
@@ -360,10 +360,10 @@ fn what_scan_does_not_take_is_an_error_that_says_so() {
         ("SCAN", "-ERR wrong number of arguments for 'scan' command"),
         ("SCAN x", "-ERR invalid cursor"),
         ("SCAN -1", "-ERR invalid cursor"),
-        ("SCAN 0 COUNT", "-ERR weir: s0: ERR syntax error"),
-        ("SCAN 1 COUNT 0", "-ERR weir: s1: ERR syntax error"),
-        ("SCAN 1 COUNT x", "-ERR weir: s1: ERR value is not an integer or out of range"),
-        ("SCAN 0 NONSENSE 1", "-ERR weir: s0: ERR syntax error"),
+        ("SCAN 0 COUNT", "-ERR weir: s0: syntax error"),
+        ("SCAN 1 COUNT 0", "-ERR weir: s1: syntax error"),
+        ("SCAN 1 COUNT x", "-ERR weir: s1: value is not an integer or out of range"),
+        ("SCAN 0 NONSENSE 1", "-ERR weir: s0: syntax error"),
     ] {
         assert_eq!(client.line(line), wanted, "{line}");
     }

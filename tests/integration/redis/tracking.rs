@@ -144,6 +144,29 @@ fn what_the_server_said_before_is_heard_before_the_answer_to_ping() {
 }
 
 #[test]
+fn a_client_that_says_reset_hears_no_more_of_keys_behind_the_answer() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "", "");
+    for before in [&[][..], &["SUBSCRIBE news"], &["MULTI", "GET k"]] {
+        for turn in 0..200 {
+            let mut tracks = client(&weir);
+            assert!(tracks.line("HELLO 3").starts_with('%'));
+            assert_eq!(tracks.line("CLIENT TRACKING ON"), "+OK");
+            tracks.line("GET k");
+            // In one piece: the server tells of the key behind its answer to SET.
+            let set = format!("SET k {turn}");
+            let lines = [&[&*set], before, &["RESET", "PING"]].concat();
+            tracks.send(format!("{}\r\n", lines.join("\r\n")).as_bytes());
+            let heard: Vec<String> = (0..lines.len() + 1).map(|_| tracks.hear()).collect();
+            let told = ">2 $10 invalidate *1 $1 k";
+            let at = |wanted: &str| heard.iter().position(|one| one == wanted);
+            assert!(at(told) < at("+RESET"), "{before:?}: {heard:?}");
+            assert_eq!(heard[lines.len() - 1..], ["+RESET", "+PONG"], "{before:?}");
+        }
+    }
+}
+
+#[test]
 fn invalidations_never_come_amid_an_answer() {
     let server = Redis::start();
     let weir = weir(&[&server], "", "");

@@ -104,7 +104,7 @@ impl Line {
         if self.is_held(place) {
             return Filled::Held;
         }
-        let is_head = place.request == self.head;
+        let (is_head, limit) = (place.request == self.head, self.limit);
         match self.seat(place) {
             Some(Seat::Whole { is_told, is_done: false, is_unheard, .. }) if is_head => {
                 // What waited before it came to be the head was sent at that moment.
@@ -134,6 +134,9 @@ impl Line {
                 part.is_done = is_last;
                 let are_all = parts.iter().all(|part| part.is_done);
                 let kept = self.keep(pieces.iter().map(|piece| piece.len()).sum());
+                if kept == Filled::Over && self.seat(place).is_some_and(|of| of.waits() > limit) {
+                    return Filled::TooLarge;
+                }
                 if !are_all || kept != Filled::Taken {
                     return kept;
                 }
@@ -341,7 +344,7 @@ impl Line {
         self.asides.entry(request).or_default().extend_from_slice(bytes);
         match self.keep(bytes.len()) {
             Filled::Over => Err(Over),
-            Filled::Taken | Filled::Late | Filled::Held => Ok(()),
+            Filled::Taken | Filled::Late | Filled::Held | Filled::TooLarge => Ok(()),
         }
     }
 

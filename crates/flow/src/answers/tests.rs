@@ -165,7 +165,16 @@ fn whoever_lets_too_much_wait_is_told_so() {
     let mut client = Heard::new(10);
     let split = client.line.open_parts(2, joined());
     assert_eq!(client.fill(part(split, 0), "1234567890", true), Filled::Taken);
-    assert_eq!(client.fill(part(split, 1), "1", true), Filled::Over, "parts wait, too");
+    assert_eq!(client.fill(part(split, 1), "1", true), Filled::TooLarge, "parts wait, too");
+    assert_eq!(client.give_up(split, "(too large)"), Ok(()));
+    client.has("(too large)");
+    assert_eq!(client.line.waiting(), 0);
+
+    // Beside something else they are not too large by themselves.
+    let mut client = Heard::new(10);
+    let (split, b) = (client.line.open_parts(2, joined()), client.line.open());
+    assert_eq!(client.fill(b, "12345678", true), Filled::Taken);
+    assert_eq!(client.fill(part(split, 0), "123", true), Filled::Over);
 }
 
 #[test]

@@ -49,8 +49,15 @@ pub trait Owner<T> {
         Poll::Ready(())
     }
 
-    /// The patience with whoever takes the reply too slowly is at its end: others wait behind it.
-    /// What comes of the reply from now on is to reach nobody.
+    /// Whether the reply that this request has so far is larger than can be kept for a client that
+    /// takes it slowly.
+    fn is_too_large(&self, ticket: &T) -> bool {
+        let _ = ticket;
+        false
+    }
+
+    /// The patience with whoever takes a reply slowly that is too large to be kept is at its end:
+    /// others wait behind it. What comes of the reply from now on is to reach nobody.
     fn out_of_patience(&mut self) {}
 
     /// Whether both requests are of one client: that one waits for nobody but itself, for which
@@ -112,7 +119,7 @@ where
     let shared = Shared::new(protocol, limits);
     let handle = Handle::new(&shared);
     let unread = limits.unread;
-    let patience = Patience::new(limits.patience);
+    let patience = Patience::new(limits.patience, limits.patience_with_large);
     let rest = Vec::new();
     let work =
         Work { shared, owner, scratch, rest, unread, patience, alarm: None, unflushed: false };
@@ -216,10 +223,12 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
         }
         let is_taken = self.owner.poll_taken(cx).is_ready();
         let lane = self.shared.lane.borrow();
-        let is_large = lane.is_amid_large_reply();
+        let is_too_large = lane.head().is_some_and(|ticket| self.owner.is_too_large(ticket));
+        let is_large = is_too_large || lane.is_amid_large_reply();
         let reply = Reply {
             head: lane.head_start(),
             is_taken,
+            is_too_large,
             is_lost: is_large && !self.owner.is_heard(),
             is_waited_for: (is_large || !is_taken)
                 && lane.is_waited_for(|head, other| self.owner.are_of_one(head, other)),

@@ -6,14 +6,18 @@ use std::time::{Duration, Instant};
 /// all, since a client that takes a little again and again keeps the others waiting as well.
 pub(super) struct Patience {
     limit: Duration,
+    /// That with a reply which is too large to be kept for its client.
+    limit_with_large: Duration,
     /// The request that it is about.
     head: u64,
-    /// How much of it is left.
-    left: Duration,
+    /// How much of it is used up.
+    used: Duration,
     /// Nobody hears the reply any more, and others wait for its end.
     is_over: bool,
     /// Since when it is being used up.
     since: Option<Instant>,
+    /// When it will be.
+    due: Option<Instant>,
 }
 
 /// The reply at the head, as of now.
@@ -23,6 +27,8 @@ pub(super) struct Reply {
     pub(super) head: u64,
     /// What was read has been taken.
     pub(super) is_taken: bool,
+    /// It is too large to be kept until it is taken.
+    pub(super) is_too_large: bool,
     /// It is large, and reaches nobody.
     pub(super) is_lost: bool,
     /// Others than its client wait behind it.
@@ -36,15 +42,17 @@ pub(super) enum Outcome {
     Read,
     /// Read nothing: the task is woken when that changes.
     Wait,
-    /// Others have waited long enough: read on, whatever becomes of the reply.
+    /// Others have waited long enough: read on, and let nobody hear the reply.
     Over,
     /// Even what reaches nobody has taken too long.
     End,
 }
 
 impl Patience {
-    pub(super) fn new(limit: Duration) -> Self {
-        Self { limit, head: 0, left: limit, is_over: false, since: None }
+    pub(super) fn new(limit: Duration, limit_with_large: Duration) -> Self {
+        let limit_with_large = limit_with_large.max(limit);
+        let (head, used, is_over, since, due) = (0, Duration::ZERO, false, None, None);
+        Self { limit, limit_with_large, head, used, is_over, since, due }
     }
 
     #[inline]
@@ -55,14 +63,14 @@ impl Patience {
     /// When it is to be looked at again, whatever comes until then.
     #[inline]
     pub(super) fn until(&self) -> Option<Instant> {
-        self.since.map(|since| since + self.left)
+        self.due
     }
 
     /// What is to be done about a reply.
     #[inline]
     pub(super) fn look(&mut self, reply: Reply, now: impl Fn() -> Instant) -> Outcome {
         if self.head != reply.head {
-            *self = Self { head: reply.head, ..Self::new(self.limit) };
+            *self = Self { head: reply.head, ..Self::new(self.limit, self.limit_with_large) };
         }
         if !reply.is_waited_for {
             self.pause(now);
@@ -73,36 +81,46 @@ impl Patience {
             self.give_up(now());
         }
         if self.is_over {
-            return if self.runs_out(now()) { Outcome::End } else { Outcome::Read };
+            return if self.is_used_up(self.limit, now()) { Outcome::End } else { Outcome::Read };
         }
         if reply.is_taken {
             self.pause(now);
             return Outcome::Read;
         }
+        let limit = if reply.is_too_large { self.limit_with_large } else { self.limit };
         let now = now();
-        if !self.runs_out(now) {
-            return Outcome::Wait;
+        match (self.is_used_up(limit, now), reply.is_too_large) {
+            (false, _) => Outcome::Wait,
+            // It is kept for its client from now on.
+            (true, false) => {
+                self.pause(|| now);
+                Outcome::Read
+            }
+            (true, true) => {
+                self.give_up(now);
+                Outcome::Over
+            }
         }
-        self.give_up(now);
-        Outcome::Over
     }
 
     /// From now on the reply is to come to its end, within the same time again.
     fn give_up(&mut self, now: Instant) {
-        self.is_over = true;
-        self.left = self.limit;
-        self.since = Some(now);
+        (self.is_over, self.used) = (true, Duration::ZERO);
+        (self.since, self.due) = (Some(now), Some(now + self.limit));
     }
 
     fn pause(&mut self, now: impl Fn() -> Instant) {
+        self.due = None;
         if let Some(since) = self.since.take() {
-            self.left = self.left.saturating_sub(now().saturating_duration_since(since));
+            self.used += now().saturating_duration_since(since);
         }
     }
 
-    fn runs_out(&mut self, now: Instant) -> bool {
+    fn is_used_up(&mut self, limit: Duration, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
-        now.saturating_duration_since(since) >= self.left
+        let due = since + limit.saturating_sub(self.used);
+        self.due = Some(due);
+        now >= due
     }
 }
 
@@ -111,12 +129,20 @@ mod tests {
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(10);
-    const SLOW: Reply = Reply { head: 1, is_taken: false, is_lost: false, is_waited_for: true };
+    const WITH_LARGE: Duration = Duration::from_secs(60);
+    const SLOW: Reply = Reply {
+        head: 1,
+        is_taken: false,
+        is_too_large: false,
+        is_lost: false,
+        is_waited_for: true,
+    };
+    const LARGE: Reply = Reply { is_too_large: true, ..SLOW };
     const TAKEN: Reply = Reply { is_taken: true, ..SLOW };
 
     /// Looks at a reply after so many seconds more each time.
     fn looks(steps: &[(u64, Reply, Outcome)]) {
-        let (mut patience, mut now) = (Patience::new(LIMIT), Instant::now());
+        let (mut patience, mut now) = (Patience::new(LIMIT, WITH_LARGE), Instant::now());
         for (at, (seconds, reply, outcome)) in steps.iter().enumerate() {
             now += Duration::from_secs(*seconds);
             assert_eq!(patience.look(*reply, || now), *outcome, "step {at}");
@@ -135,7 +161,27 @@ mod tests {
             (100, SLOW, Outcome::Wait),
             (3, TAKEN, Outcome::Read),
             (0, SLOW, Outcome::Wait),
-            (2, SLOW, Outcome::Over),
+            (2, SLOW, Outcome::Read),
+            (100, SLOW, Outcome::Read),
+        ]);
+    }
+
+    #[test]
+    fn what_cannot_be_kept_has_longer_and_is_given_up_then() {
+        looks(&[
+            (0, LARGE, Outcome::Wait),
+            (50, Reply { is_taken: true, ..LARGE }, Outcome::Read),
+            (100, LARGE, Outcome::Wait),
+            (9, LARGE, Outcome::Wait),
+            (2, LARGE, Outcome::Over),
+        ]);
+        // It was kept until it was seen to be too large.
+        looks(&[
+            (0, SLOW, Outcome::Wait),
+            (11, SLOW, Outcome::Read),
+            (1, LARGE, Outcome::Wait),
+            (48, LARGE, Outcome::Wait),
+            (2, LARGE, Outcome::Over),
         ]);
     }
 
@@ -147,7 +193,7 @@ mod tests {
             (9, SLOW, Outcome::Wait),
             (0, next, Outcome::Wait),
             (9, next, Outcome::Wait),
-            (2, next, Outcome::Over),
+            (2, next, Outcome::Read),
         ]);
     }
 
@@ -161,9 +207,9 @@ mod tests {
     fn what_reaches_nobody_has_as_long_again_to_end() {
         let lost = Reply { is_lost: true, ..TAKEN };
         looks(&[
-            (0, SLOW, Outcome::Wait),
-            (11, SLOW, Outcome::Over),
-            (0, SLOW, Outcome::Read),
+            (0, LARGE, Outcome::Wait),
+            (61, LARGE, Outcome::Over),
+            (0, LARGE, Outcome::Read),
             (9, TAKEN, Outcome::Read),
             (2, TAKEN, Outcome::End),
         ]);

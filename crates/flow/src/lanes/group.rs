@@ -6,12 +6,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use super::opening::REST;
 use super::turns::Turns;
 use super::{Known, Lane, Limits, Picked, Turn};
 use crate::lane::{Handle, Protocol};
-
-/// After a lane could not be opened, how long until the next attempt.
-const REST: Duration = Duration::from_millis(500);
 
 /// A line of fewer requests is as good as an empty one: each wake of a server process costs more
 /// than such a request waits behind the others, and what comes on one connection comes at once.
@@ -35,13 +33,29 @@ fn short_line(norm: Duration, depth: usize) -> usize {
 pub struct Group<P, T, K, E> {
     lanes: RefCell<Vec<Rc<Lane<P, T, K>>>>,
     limits: Cell<Limits>,
-    opening: Cell<bool>,
-    /// When the last attempt to open one failed, and why; `None` where there was no room for it.
-    failed: RefCell<Option<(Instant, Option<E>)>>,
+    opening: Cell<Opening>,
+    failed: RefCell<Option<Failed<E>>>,
     changed: Notify,
     turns: Turns,
     /// When a request was last put on one of them.
     used: Cell<Instant>,
+}
+
+/// Whether a lane is being opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    No,
+    Yes,
+    /// For longer than those wait who came after an attempt that has failed.
+    Late,
+}
+
+/// The last attempt to open a lane failed.
+struct Failed<E> {
+    /// When the next one may be made.
+    until: Instant,
+    /// Why; `None` where there was no room for it.
+    why: Option<E>,
 }
 
 impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
@@ -50,7 +64,7 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
         Self {
             lanes: RefCell::default(),
             limits: Cell::new(limits),
-            opening: Cell::new(false),
+            opening: Cell::new(Opening::No),
             failed: RefCell::default(),
             changed: Notify::new(),
             turns: Turns::default(),
@@ -95,7 +109,7 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
             && lanes.len() - kept < limits.count
             && self.may_open(now)
         {
-            self.opening.set(true);
+            self.opening.set(Opening::Yes);
             open();
         }
         match best {
@@ -103,18 +117,24 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
             Some(_) => Picked::Busy,
             None if !lanes.is_empty() => Picked::Busy,
             None => match &*self.failed.borrow() {
-                Some(_) if self.opening.get() => Picked::Opening,
-                Some((_, Some(why))) => Picked::Failed(why.clone()),
-                Some((_, None)) => Picked::Busy,
+                Some(_) if self.opening.get() == Opening::Yes => Picked::Opening,
+                Some(Failed { why: Some(why), .. }) => Picked::Failed(why.clone()),
+                Some(Failed { why: None, .. }) => Picked::Busy,
                 None => Picked::Opening,
             },
         }
     }
 
+    /// Why there is no lane, for those who have waited for the attempt to open one: who comes next
+    /// may try again.
+    pub fn failure(&self) -> Option<E> {
+        let is_told = self.opening.get() != Opening::Yes && self.lanes.borrow().is_empty();
+        self.failed.borrow().as_ref().filter(|_| is_told)?.why.clone()
+    }
+
     fn may_open(&self, now: Instant) -> bool {
         let failed = self.failed.borrow();
-        !self.opening.get()
-            && failed.as_ref().is_none_or(|(at, _)| now.saturating_duration_since(*at) >= REST)
+        !self.is_opening() && failed.as_ref().is_none_or(|failed| now >= failed.until)
     }
 
     /// Waits until a lane was opened or has ended, or could not be opened.
@@ -151,34 +171,43 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
 
     /// A lane is there.
     pub fn opened(&self, lane: Rc<Lane<P, T, K>>) {
-        self.opening.set(false);
+        self.opening.set(Opening::No);
         *self.failed.borrow_mut() = None;
         self.lanes.borrow_mut().push(lane);
         self.has_changed();
     }
 
-    /// A lane could not be opened.
-    pub fn failed(&self, why: E) {
-        self.opening.set(false);
-        *self.failed.borrow_mut() = Some((Instant::now(), Some(why)));
+    /// A lane could not be opened; none is for so long.
+    pub fn failed(&self, why: E, rest: Duration) {
+        self.opening.set(Opening::No);
+        *self.failed.borrow_mut() = Some(Failed { until: Instant::now() + rest, why: Some(why) });
         self.has_changed();
+    }
+
+    /// The lane that is being opened takes long: where the attempt before has failed, those who
+    /// wait are told why that was.
+    pub(super) fn opens_late(&self) {
+        self.opening.set(Opening::Late);
+        if self.failed.borrow().is_some() {
+            self.has_changed();
+        }
     }
 
     /// There is no room for another lane.
     pub fn refused(&self, now: Instant) {
-        self.opening.set(false);
+        self.opening.set(Opening::No);
         self.rest(now);
         self.has_changed();
     }
 
     /// Opens no lane for a while.
     pub fn rest(&self, now: Instant) {
-        *self.failed.borrow_mut() = Some((now, None));
+        *self.failed.borrow_mut() = Some(Failed { until: now + REST, why: None });
     }
 
     /// Whether a lane is being opened.
     pub fn is_opening(&self) -> bool {
-        self.opening.get()
+        self.opening.get() != Opening::No
     }
 
     /// A lane has ended.

@@ -1,13 +1,20 @@
 //! A lane's way from its opening to its end.
 
+use std::pin::pin;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Group, Known, Lane};
 use crate::lane::{self, Limits, Orphan, Owner, Protocol, Why};
 use crate::scratch::Scratch;
+
+/// After a lane could not be opened, how long until the next attempt.
+pub const REST: Duration = Duration::from_millis(500);
+/// Where the attempt before has failed, how long this one is waited for: then those who wait hear
+/// why that was.
+const WAITED_MAX: Duration = Duration::from_millis(50);
 
 /// Opens the lanes of a group and keeps what the protocol knows of their server. Made for one
 /// lane, with which it lives and ends.
@@ -36,6 +43,12 @@ pub trait Opener: Sized + 'static {
 
     /// Opens a connection up to where requests may be sent.
     fn open(&self) -> impl Future<Output = Result<Opened<Self>, NotOpened<Self::Error>>>;
+
+    /// How long no lane is opened after one could not be, for this reason.
+    fn rest(&self, why: &Self::Error) -> Duration {
+        let _ = why;
+        REST
+    }
 
     /// The lane takes requests from now on.
     fn opened(&self, lane: &Rc<LaneOf<Self>>) {
@@ -95,9 +108,20 @@ pub fn open<O: Opener>(opener: O) {
         if !opener.has_room(Instant::now()) {
             return group.refused(Instant::now());
         }
-        let opened = match opener.open().await {
+        let mut opening = pin!(opener.open());
+        let opened = match tokio::time::timeout(WAITED_MAX, &mut opening).await {
             Ok(opened) => opened,
-            Err(NotOpened::Failed(error)) => return group.failed(error),
+            Err(_) => {
+                group.opens_late();
+                opening.await
+            }
+        };
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(NotOpened::Failed(error)) => {
+                let rest = opener.rest(&error);
+                return group.failed(error, rest);
+            }
             Err(NotOpened::NoRoom) => return group.refused(Instant::now()),
         };
         let Opened { connection, protocol, known, owner, limits, scratch } = opened;

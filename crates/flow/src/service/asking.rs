@@ -254,10 +254,15 @@ impl<S: Service> Client<S> {
             return if takes { Found::Lane(way.lane.clone()) } else { Found::Wait };
         }
         let group = self.fabric.group(server);
-        let is_called = self.turn.borrow().as_ref().is_some_and(|(_, turn)| turn.is_called());
+        let is_called = |(of, turn): &(usize, Turn)| *of == server && turn.is_called();
+        let is_called = self.turn.borrow().as_ref().is_some_and(is_called);
         if group.is_waited_for() && !is_called {
             self.wait_for(server);
             return Found::Wait;
+        }
+        if is_called && let Some(error) = group.failure() {
+            self.turn.borrow_mut().take();
+            return Found::Failed(error);
         }
         let open = || Fabric::open_lane(&self.fabric, server);
         match group.pick(now, self.fabric.norm(), open) {

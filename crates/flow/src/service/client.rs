@@ -217,8 +217,10 @@ impl<S: Service> Client<S> {
     pub(super) fn fill(&self, place: Place, bytes: &[u8], is_last: bool) {
         let send = |bytes: &[u8]| self.outlet.send(bytes);
         let filled = self.line.borrow_mut().fill(place, bytes, is_last, send);
-        if filled == Filled::Over {
-            self.end_with(&Unanswered::TooMuchWaits);
+        match filled {
+            Filled::Over => self.end_with(&Unanswered::TooMuchWaits),
+            Filled::TooLarge => self.give_up(place, &Unanswered::PartsTooLarge),
+            Filled::Taken | Filled::Late | Filled::Held => {}
         }
         self.count_held(None);
         if is_last {

@@ -25,6 +25,8 @@ pub struct Ticket<S: Service> {
     hears: Hears,
     /// Bytes of the answer that its client was given.
     told: u64,
+    /// With more of these the answer is too large to be kept until its client takes it.
+    kept_max: u64,
 }
 
 /// What of a reply is for the client.
@@ -35,6 +37,8 @@ enum Hears {
     Line(Sift),
     /// Nothing: this is asked in its place.
     Again(Box<Again>),
+    /// Nothing more: it has heard other words in its place.
+    Instead,
 }
 
 impl<S: Service> Ticket<S> {
@@ -51,7 +55,15 @@ impl<S: Service> Ticket<S> {
     fn new(client: &Rc<Client<S>>, place: Place, request: Request, is_leased: bool) -> Self {
         let is_plain = !request.judged && request.unheard == 0;
         let hears = if is_plain { Hears::All } else { Hears::Line(Sift::new(request.unheard)) };
-        Self { client: Rc::clone(client), place, request, is_leased, hears, told: 0 }
+        Self {
+            client: Rc::clone(client),
+            place,
+            request,
+            is_leased,
+            hears,
+            told: 0,
+            kept_max: u64::MAX,
+        }
     }
 
     pub(super) fn into_request(self) -> Option<Request> {
@@ -61,17 +73,25 @@ impl<S: Service> Ticket<S> {
     /// A piece of the reply has come.
     #[inline]
     fn hear(&mut self, bytes: &[u8], is_last: bool) {
+        if self.told == 0 && bytes.first() == Some(&b'-') && matches!(self.hears, Hears::All) {
+            self.hears = Hears::Line(Sift::new(0));
+        }
         match &mut self.hears {
             Hears::All => self.tell(bytes, is_last),
             Hears::Again(_) => {}
+            Hears::Instead if is_last => self.client.fill(self.place, &[], true),
+            Hears::Instead => {}
             Hears::Line(sift) => {
                 let Some(seen) = sift.see(bytes, is_last) else { return };
-                self.hears = match self.judge(seen.line()) {
-                    Some(again) => Hears::Again(Box::new(again)),
-                    None => {
-                        self.tell(&seen.reply, is_last);
-                        Hears::All
-                    }
+                let line = seen.line();
+                self.hears = if let Some(again) = self.judge(line) {
+                    Hears::Again(Box::new(again))
+                } else if let Some(words) = self.instead(line) {
+                    self.tell(&words, is_last);
+                    Hears::Instead
+                } else {
+                    self.tell(&seen.reply, is_last);
+                    Hears::All
                 };
             }
         }
@@ -81,9 +101,32 @@ impl<S: Service> Ticket<S> {
     fn tell(&mut self, bytes: &[u8], is_last: bool) {
         if self.told == 0 {
             self.client.fabric.service().begins(&self.request, bytes);
+            if !is_last {
+                self.note_announced(bytes);
+            }
         }
         self.told += bytes.len() as u64;
         self.client.fill(self.place, bytes, is_last);
+    }
+
+    /// An answer has begun that comes in pieces. Until it is seen to be larger than its client may
+    /// leave unread, half of that is kept.
+    #[cold]
+    fn note_announced(&mut self, bytes: &[u8]) {
+        let fabric = &self.client.fabric;
+        let most = fabric.settings().spill as u64;
+        let announced = fabric.service().announces(&self.request, bytes);
+        self.kept_max = if announced.is_some_and(|len| len > most) { 0 } else { most / 2 };
+    }
+
+    fn is_too_large(&self) -> bool {
+        self.told > self.kept_max
+    }
+
+    /// Bytes that its client may leave untaken before no more is read.
+    fn mark(&self) -> usize {
+        let kept = if self.is_too_large() { self.kept_max } else { 0 };
+        usize::try_from(kept).unwrap_or(usize::MAX).max(MARK)
     }
 
     /// What is to be asked in its place, by the first line of its reply.
@@ -95,6 +138,12 @@ impl<S: Service> Ticket<S> {
         self.client.takes(self.place, &again).then_some(again)
     }
 
+    /// What its client hears in the place of an error.
+    fn instead(&self, line: &[u8]) -> Option<Vec<u8>> {
+        let is_error = line.first() == Some(&b'-');
+        is_error.then(|| self.client.fabric.service().instead(&self.request, line)).flatten()
+    }
+
     /// The reply is whole, as of this moment, after the server had the request for so long.
     #[inline]
     fn answered(&mut self, ran: Duration, now: Instant) {
@@ -104,7 +153,9 @@ impl<S: Service> Ticket<S> {
                 let sent = (self.request.server, self.is_leased);
                 return self.client.ask_instead(self.place, *again, sent);
             }
-            Hears::All | Hears::Line(_) => self.client.overtakes(self.place, self.request.about),
+            Hears::All | Hears::Line(_) | Hears::Instead => {
+                self.client.overtakes(self.place, self.request.about)
+            }
         }
         let queued = |came| now.saturating_duration_since(came).saturating_sub(ran);
         let queued = self.request.came.map(queued);
@@ -150,8 +201,10 @@ impl<S: Service> fmt::Debug for Ticket<S> {
 pub(super) struct Deliverer<S: Service> {
     fabric: Weak<Fabric<S>>,
     server: usize,
-    /// The client that does not take its reply as fast as it comes.
-    slow: Option<Rc<Client<S>>>,
+    /// The client that does not take its reply as fast as it comes, and what it may leave untaken.
+    slow: Option<(Rc<Client<S>>, usize)>,
+    /// What the client of the last reply may.
+    mark: usize,
     /// The client whose replies, of those that one read has brought in a row, go out together: a
     /// pipeline's answers are one system call instead of one each.
     gathering: Option<Rc<Client<S>>>,
@@ -170,7 +223,8 @@ impl<S: Service> Deliverer<S> {
         let of = of.map(Rc::downgrade);
         let fabric = Rc::downgrade(fabric);
         let (slow, gathering, heard) = (None, None, Instant::now());
-        Self { fabric, server, slow, gathering, heard, is_unheard: false, of, answered: None }
+        let (mark, is_unheard, answered) = (MARK, false, None);
+        Self { fabric, server, slow, mark, gathering, heard, is_unheard, of, answered }
     }
 
     #[inline]
@@ -188,8 +242,8 @@ impl<S: Service> Deliverer<S> {
     fn send_gathered(&mut self) {
         let Some(client) = self.gathering.take() else { return };
         client.outlet.send_gathered();
-        if client.outlet.spilled() > MARK {
-            self.slow = Some(client);
+        if client.outlet.spilled() > self.mark {
+            self.slow = Some((client, self.mark));
         }
     }
 }
@@ -206,8 +260,11 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
         ticket.hear(bytes, last.is_some());
         let client = &ticket.client;
         self.is_unheard = last.is_none() && !client.line.borrow().is_open(ticket.place);
-        if client.outlet.spilled() > MARK {
-            self.slow = Some(Rc::clone(client));
+        self.mark = ticket.mark();
+        if client.outlet.spilled() > self.mark {
+            self.slow = Some((Rc::clone(client), self.mark));
+        } else {
+            self.slow.take_if(|(slow, _)| Rc::ptr_eq(slow, client));
         }
         if let Some(ran) = last {
             // One that was asked again may be answered behind others that came later.
@@ -245,8 +302,8 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
     }
 
     fn poll_taken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(slow) = &self.slow else { return Poll::Ready(()) };
-        if !slow.is_over() && slow.outlet.poll_drained(cx, MARK).is_pending() {
+        let Some((slow, mark)) = &self.slow else { return Poll::Ready(()) };
+        if !slow.is_over() && slow.outlet.poll_drained(cx, *mark).is_pending() {
             return Poll::Pending;
         }
         self.slow = None;
@@ -257,12 +314,16 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
         Rc::ptr_eq(&one.client, &other.client)
     }
 
+    fn is_too_large(&self, ticket: &Ticket<S>) -> bool {
+        ticket.is_too_large()
+    }
+
     fn is_heard(&self) -> bool {
         !self.is_unheard
     }
 
     fn out_of_patience(&mut self) {
-        if let Some(slow) = self.slow.take() {
+        if let Some((slow, _)) = self.slow.take() {
             slow.close();
         }
     }

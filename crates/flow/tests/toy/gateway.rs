@@ -205,7 +205,7 @@ impl Service for Toy {
             Unanswered::Killed => "-killed",
             Unanswered::Draining => "-draining",
             Unanswered::TooMuchWaits => "-too much waits",
-            Unanswered::TooLarge => "-too large",
+            Unanswered::TooLarge | Unanswered::PartsTooLarge => "-too large",
             Unanswered::OutOfMemory => "-out of memory",
             Unanswered::LeaseLost { .. } => "-not sent: lost",
         };

@@ -59,7 +59,7 @@ impl Client {
             _ => self.outlet.send_parts(pieces),
         };
         let filled = self.line.borrow_mut().fill_all(place, pieces, is_last, send);
-        if filled == Filled::Over {
+        if matches!(filled, Filled::Over | Filled::TooLarge) {
             self.kill(Refusal::fatal(sqlstate::INTERNAL_ERROR, OUT_OF_STEP));
         }
     }

@@ -76,6 +76,8 @@ pub struct ClientRow {
     pub from: Option<SocketAddr>,
     /// The same, as a server shows it.
     pub address: String,
+    /// Where it has come to, as a server shows it.
+    pub local_address: String,
     /// What `CLIENT SETNAME` has set.
     pub name: String,
     /// What `CLIENT SETINFO` has set: the name and the version of the client's library.
@@ -133,11 +135,12 @@ impl ClientRow {
         let [channels, patterns, shards] = self.subscriptions;
         let [library, version] = &self.library;
         format!(
-            "id={} addr={} name={} age={} idle={} flags={} db={} sub={channels} psub={patterns} \
-             ssub={shards} multi={} tot-cmds={} pending={} omem={} lease={} cmd={} user={} resp={} \
-             lib-name={library} lib-ver={version}",
+            "id={} addr={} laddr={} name={} age={} idle={} flags={} db={} sub={channels} \
+             psub={patterns} ssub={shards} multi={} tot-cmds={} pending={} omem={} lease={} \
+             cmd={} user={} resp={} lib-name={library} lib-ver={version}",
             self.id,
             self.address,
+            self.local_address,
             self.name,
             self.age.as_secs(),
             self.idle.as_secs(),

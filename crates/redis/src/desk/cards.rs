@@ -36,6 +36,8 @@ pub struct Card {
     pub id: u64,
     /// Where it comes from; `None`: over a Unix socket.
     pub from: Option<SocketAddr>,
+    /// Where it has come to; `None` over a Unix socket.
+    pub to: Option<SocketAddr>,
     /// When it came.
     pub since: Instant,
     /// What `CLIENT SETNAME` has set.
@@ -68,10 +70,11 @@ pub struct Card {
 
 impl Card {
     /// A client that has just come.
-    pub fn new(from: Option<SocketAddr>, now: Instant) -> Rc<Self> {
+    pub fn new([from, to]: [Option<SocketAddr>; 2], now: Instant) -> Rc<Self> {
         Rc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             from,
+            to,
             since: now,
             name: RefCell::default(),
             library: RefCell::default(),
@@ -108,6 +111,15 @@ impl Card {
 
     /// Where it comes from, as a server shows it.
     pub fn address(&self) -> String {
-        self.from.map_or_else(|| "/unix:0".to_owned(), |from| from.to_string())
+        text_of(self.from)
     }
+
+    /// Where it has come to, as a server shows it.
+    pub fn local_address(&self) -> String {
+        text_of(self.to)
+    }
+}
+
+fn text_of(address: Option<SocketAddr>) -> String {
+    address.map_or_else(|| "/unix:0".to_owned(), |address| address.to_string())
 }

@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn who_is_too_far_behind_is_let_go() {
-        let (monitors, card) = (Monitors::default(), Card::new(None, Instant::now()));
+        let (monitors, card) = (Monitors::default(), Card::new([None; 2], Instant::now()));
         let mut quick = monitors.enter(1);
         let mut slow = monitors.enter(2);
         for _ in 0..=BEHIND_MAX {

@@ -31,6 +31,8 @@ pub struct Samples {
     big: RefCell<HashMap<Box<[u8]>, Big>>,
     /// What is smaller is not looked at.
     least_big: Cell<u64>,
+    /// No key is bigger.
+    biggest: Cell<u64>,
 }
 
 #[derive(Debug)]
@@ -88,6 +90,7 @@ impl Default for Samples {
             hot: RefCell::new(hot),
             big: RefCell::default(),
             least_big: Cell::new(BIG_BYTES),
+            biggest: Cell::new(0),
         }
     }
 }
@@ -123,6 +126,16 @@ impl Samples {
         bytes >= self.least_big.get()
     }
 
+    /// Whether a key is known to be bigger than that.
+    #[inline]
+    pub fn is_bigger(&self, key: &[u8], than: impl FnOnce() -> u64) -> bool {
+        self.biggest.get() > 0 && self.is_bigger_than(key, than())
+    }
+
+    fn is_bigger_than(&self, key: &[u8], than: u64) -> bool {
+        self.biggest.get() > than && self.big.borrow().get(key).is_some_and(|of| of.bytes > than)
+    }
+
     /// A command for a key, or its answer, had so many bytes.
     pub fn note_big(
         &self,
@@ -138,6 +151,7 @@ impl Samples {
         let mut all = self.big.borrow_mut();
         let before = all.get(key).map_or(0, |big| big.bytes);
         let server = server.to_owned();
+        self.biggest.set(self.biggest.get().max(bytes));
         all.insert(key.into(), Big { bytes: bytes.max(before), command, server, seen: now });
         if all.len() > BIG_MAX {
             let least = all.iter().min_by_key(|(_, big)| big.bytes).map(|(key, _)| key.clone());
@@ -160,6 +174,7 @@ impl Samples {
         big.retain(|_, big| now.saturating_duration_since(big.seen) < BIG_KEPT);
         if big.len() < before {
             self.least_big.set(BIG_BYTES);
+            self.biggest.set(big.values().map(|of| of.bytes).max().unwrap_or(0));
         }
     }
 
@@ -245,6 +260,9 @@ mod tests {
         let big = samples.big(now);
         let last = big.iter().find(|of| &*of.key == b"k199").unwrap();
         assert_eq!((last.bytes, last.command), (BIG_BYTES + 199, "GET"));
+        let is_bigger = |key: &[u8], than: u64| samples.is_bigger(key, || than);
+        assert!(is_bigger(b"k199", BIG_BYTES + 198) && !is_bigger(b"k199", BIG_BYTES + 199));
+        assert!(!is_bigger(b"k0", 1), "it is forgotten");
         samples.tick(now + BIG_KEPT);
         assert!(samples.big(now).is_empty() && samples.is_big(BIG_BYTES));
     }

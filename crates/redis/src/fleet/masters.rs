@@ -114,7 +114,7 @@ impl Fleet {
     /// # Errors
     /// There is no such server, or nobody says where it is.
     pub async fn reached(&self, number: usize, until: Instant) -> Result<Node, ServerError> {
-        let why = |words: &str| ServerError { words: words.into(), is_refusal: false, said: None };
+        let why = |words: &str| ServerError::silent(words);
         loop {
             let changed = self.changed.notified();
             let node = self.view.load().nodes.get(number).cloned();

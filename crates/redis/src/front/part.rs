@@ -75,6 +75,7 @@ impl Front {
             id: card.id,
             from: card.from,
             address: card.address(),
+            local_address: card.local_address(),
             name: shown(&card.name.borrow(), NAME_BYTES_MAX),
             library: {
                 let Library { name, version } = &*card.library.borrow();

@@ -1,5 +1,6 @@
 //! What one worker serves: pools, each at its addresses.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use flow::Worker;
 use flow::drain::Drain;
 use flow::endpoint::Endpoint;
 use flow::front::Serving;
+use flow::stream::Stream;
 use tokio::task::JoinSet;
 
 use super::listening::{At, Open, Socket};
@@ -96,8 +98,9 @@ impl Served {
         });
         let Some(served) = self.pools.get_mut(place) else { return };
         let (front, drain) = (Rc::clone(&served.attending.front), served.drain.clone());
-        let serve = move |stream, from| {
-            let session = Session::new(Rc::clone(&front), from);
+        let serve = move |stream: Stream, from: Option<SocketAddr>| {
+            let to = from.and_then(|_| stream.local_addr().ok());
+            let session = Session::new(Rc::clone(&front), [from, to]);
             Rc::clone(&front.fabric).serve(stream, drain.clone(), session)
         };
         // It may be closed while its pool is served elsewhere still.

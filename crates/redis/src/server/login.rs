@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::{fmt, io};
 
-use flow::dial::{Socket, Target};
+use flow::dial::{Socket, Stage, Target};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use wire::resp::{Piece, Replies, Value, Version, put_command, value};
 
@@ -48,7 +48,10 @@ impl Server {
         number: usize,
     ) -> Result<Connection, ServerError> {
         let opened = async {
-            let socket = target.connect().await.map_err(|error| said(&error))?;
+            let socket = target.connect().await.map_err(|error| ServerError {
+                takes_none: error.stage == Stage::Refused,
+                ..said(&error)
+            })?;
             let mut connection = Connection::new(socket, number);
             let mut out = Vec::new();
             let count = self.put_login(&mut out, place);
@@ -62,12 +65,12 @@ impl Server {
             match refusal(&replies).filter(|words| !self.is_let_in(place, words)) {
                 None if is_other => {
                     let words = "Sentinel has it as the master, and it says that it is none";
-                    Err(ServerError { words: words.into(), is_refusal: true, said: None })
+                    Err(ServerError { is_refusal: true, ..ServerError::silent(words) })
                 }
                 Some(words) => Err(ServerError {
-                    words: format!("it refuses Weir{}: {words}", self.as_whom()).into(),
                     is_refusal: true,
-                    said: self.is_for_client.then(|| words.into()),
+                    said: self.is_for_client.then(|| words.as_str().into()),
+                    ..ServerError::silent(format!("it refuses Weir{}: {words}", self.as_whom()))
                 }),
                 None => Ok(connection),
             }
@@ -194,7 +197,7 @@ impl Server {
 }
 
 fn said(error: &dyn fmt::Display) -> ServerError {
-    ServerError { words: error.to_string().into(), is_refusal: false, said: None }
+    ServerError::silent(error.to_string())
 }
 
 /// The first error among replies, in the server's words.

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use flow::limit::Limit;
 use flow::pool::Budget;
@@ -13,6 +14,8 @@ use crate::server::{Connection, Login, Place, ServerError};
 
 /// So many servers are asked about a login at most, each where the one before it is away.
 const ASKED_MAX: usize = 2;
+/// How often it counts that a server takes no connection.
+const COUNTED_EVERY: Duration = Duration::from_millis(500);
 /// How a server says that it has too many connections, before it has looked at any password.
 const TOO_MANY: &str = "ERR max number of clients";
 
@@ -30,11 +33,13 @@ pub enum NotIn {
 pub(super) struct Budgets {
     max: Cell<usize>,
     all: RefCell<HashMap<usize, Budget>>,
+    /// When servers were counted as failed that take no connection.
+    refused: RefCell<HashMap<usize, Instant>>,
 }
 
 impl Budgets {
     pub(super) fn new(max: usize) -> Self {
-        Self { max: Cell::new(max), all: RefCell::default() }
+        Self { max: Cell::new(max), all: RefCell::default(), refused: RefCell::default() }
     }
 
     /// That of a server.
@@ -103,6 +108,7 @@ impl Servers {
                     ServerError { is_refusal: true, words, .. } => {
                         health.reached(place.server, self.worker, Some(words));
                     }
+                    ServerError { takes_none: true, .. } if !self.is_counted(place.server) => {}
                     ServerError { words, .. } => {
                         health.failed(place.server, self.worker, words);
                     }
@@ -111,6 +117,18 @@ impl Servers {
                 Err(error)
             }
         }
+    }
+
+    /// Whether it counts that a server takes no connection: each command that it is asked for finds
+    /// that out, and ejections go by how long it is away.
+    fn is_counted(&self, server: usize) -> bool {
+        let (mut refused, now) = (self.budgets.refused.borrow_mut(), Instant::now());
+        let is_new = |at: &Instant| now.saturating_duration_since(*at) >= COUNTED_EVERY;
+        let counts = refused.get(&server).is_none_or(is_new);
+        if counts {
+            refused.insert(server, now);
+        }
+        counts
     }
 
     /// Has a server check a login, now, on a connection that nothing else is asked on. Another one

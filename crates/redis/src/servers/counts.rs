@@ -74,6 +74,7 @@ pub(super) fn kind_of<E>(why: &Unanswered<E>) -> Option<(usize, Kind)> {
         | Unanswered::Draining
         | Unanswered::TooMuchWaits
         | Unanswered::TooLarge
+        | Unanswered::PartsTooLarge
         | Unanswered::OutOfMemory => None,
     }
 }

@@ -1,15 +1,16 @@
 //! Commands that a node of a Cluster has not run, and that are asked again where they belong.
 //!
 //! Nothing is asked again that may have run. What begins as a redirect is one only where nobody but
-//! the server can have said it: a script could say the same at its end.
+//! the server can have said it: a script could say the same at its end. No client hears one: it
+//! has the address of a server, and a client that follows it goes around Weir.
 
 use std::time::Duration;
 
 use flow::service::{Again, Request};
-use wire::resp::{CommandFrame, Commands, Limits};
+use wire::resp::{Command, CommandFrame, Commands, Limits, put_error};
 
 use super::Servers;
-use crate::topology::redirect::Redirect;
+use crate::topology::redirect::{Ran, Redirect};
 
 /// What lets the next command in although its slot is not there yet.
 const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
@@ -28,6 +29,9 @@ impl Servers {
     /// A command is not run by the server it was sent to: what is asked in its place.
     pub(super) fn sent_on(&self, request: &Request, slot: u32, said: &Redirect) -> Option<Again> {
         let by = self.place(request.server)?.server;
+        if self.ran(request) != Ran::Not {
+            return None;
+        }
         let (server, asks, after) = match said {
             Redirect::Moved { slot: moved, at } if u32::from(*moved) == slot => {
                 let number = self.fleet.moved(*moved, at, by)?;
@@ -54,7 +58,7 @@ impl Servers {
         let is_tracked = self.place(request.server)?.tracks;
         // Where keys of a server that has none yet are asked for, nobody would tell of them.
         let is_untold = is_tracked && !self.view.borrow().holders.contains(&server);
-        if is_untold || self.may_have_said(request) {
+        if is_untold {
             return None;
         }
         if server != by && !request.stays {
@@ -70,14 +74,51 @@ impl Servers {
         Some(Again { after, ..Again::at_once(request) })
     }
 
-    /// Whether a command may be answered with words of a client's own.
-    fn may_have_said(&self, request: &Request) -> bool {
+    /// What a client hears in the place of an error that begins with this line, if it would follow
+    /// that. Where keys are is known better before it does.
+    pub(super) fn said_instead(&self, request: &Request, line: &[u8]) -> Option<Vec<u8>> {
+        if !Redirect::is_followed(line) {
+            return None;
+        }
+        let ran = self.ran(request);
+        let by = self.place(request.server).map(|place| place.server);
+        if let (Some(by), Some(Redirect::Moved { slot, at })) = (by, Redirect::read(line)) {
+            match ran {
+                Ran::Not | Ran::Aborted => {
+                    self.fleet.moved(slot, &at, by);
+                }
+                Ran::Unknown if request.about == Some(u32::from(slot)) => {
+                    self.fleet.is_said_to_have_moved(slot, &at, by);
+                }
+                Ran::Unknown => {}
+            }
+            self.look();
+        }
+        let mut out = Vec::new();
+        put_error(&mut out, ran.words(self.is_cluster()));
+        Some(out)
+    }
+
+    /// Whether a command has run that is answered with a redirect.
+    fn ran(&self, request: &Request) -> Ran {
         let (bytes, mut commands) = (plain(request), Commands::default());
         let all = Limits { bulk: u64::MAX, ..Limits::default() };
         match commands.cut(bytes, &all) {
-            Ok(CommandFrame::Command(_)) => self.scripts.may_have_said(&commands.command(bytes)),
-            // It is not whole: its bytes are not there any more.
-            _ => true,
+            Ok(CommandFrame::Command(_)) => self.ran_of(&commands.command(bytes), request.stays),
+            // Of what is sent as it comes only the beginning is there, and it is no script.
+            _ if request.stays => Ran::Not,
+            _ => Ran::Unknown,
+        }
+    }
+
+    /// `is_queued`: it is a step of a transaction, of which nothing runs before `EXEC`.
+    fn ran_of(&self, command: &Command<'_>, is_queued: bool) -> Ran {
+        match () {
+            () if command.name().eq_ignore_ascii_case(b"EXEC") => Ran::Aborted,
+            () if is_queued => Ran::Not,
+            // What scripts and functions answer may be words of a client's own.
+            () if self.scripts.may_have_said(command) => Ran::Unknown,
+            () => Ran::Not,
         }
     }
 }

@@ -21,6 +21,7 @@ const TEXT_BYTES_MAX: usize = 4096;
 struct Filter {
     ids: Option<HashSet<u64>>,
     address: Option<String>,
+    local_address: Option<String>,
     user: Option<String>,
     kind: Option<String>,
     /// Whoever asks is not meant.
@@ -37,6 +38,7 @@ impl Filter {
         !self.none
             && self.ids.as_ref().is_none_or(|ids| ids.contains(&of.id))
             && is(&self.address, &of.address)
+            && is(&self.local_address, &of.local_address)
             && is(&self.user, of.user.as_deref().unwrap_or_default())
             && is(&self.kind, of.kind())
             && self.skips != Some(of.id)
@@ -185,6 +187,7 @@ impl Session {
             match &*text(command, at).to_uppercase() {
                 "ID" => filter.ids = Some(HashSet::from([id(command, at + 1)?])),
                 "ADDR" => filter.address = Some(text(command, at + 1)),
+                "LADDR" => filter.local_address = Some(text(command, at + 1)),
                 "USER" => filter.user = Some(text(command, at + 1)),
                 "TYPE" => filter.of_kind(&text(command, at + 1).to_lowercase())?,
                 "MAXAGE" => filter.age = Some(id(command, at + 1)?),

@@ -22,10 +22,21 @@ pub(super) fn read<'a>(
 fn refused(part: &[u8], server: &str) -> Vec<u8> {
     match value(part) {
         Ok((Value::Error(text), _)) => {
-            error(&format!("ERR weir: {server}: {}", String::from_utf8_lossy(text)))
+            let text = String::from_utf8_lossy(text);
+            let (word, rest) = code(&text);
+            error(&format!("{word} weir: {server}: {rest}"))
         }
         _ => unexpected(server),
     }
+}
+
+/// The first word of an error, by which drivers know what it is, and the rest. Of a part alone
+/// `TRYAGAIN` would say that nothing has run.
+fn code(text: &str) -> (&str, &str) {
+    let is_code = |word: &str| {
+        word != "TRYAGAIN" && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    };
+    text.split_once(' ').filter(|(word, _)| is_code(word)).unwrap_or(("ERR", text))
 }
 
 pub(super) fn error(words: &str) -> Vec<u8> {
@@ -248,7 +259,7 @@ mod tests {
         let servers = ["a".to_owned(), "b".to_owned()];
         let parts = |a: &str, b: &str| [a.as_bytes().to_vec(), b.as_bytes().to_vec()];
         assert_eq!(sum(&parts(":2\r\n", ":3\r\n"), &servers), b":5\r\n");
-        assert_eq!(sum(&parts(":2\r\n", "-ERR x\r\n"), &servers), b"-ERR weir: b: ERR x\r\n");
+        assert_eq!(sum(&parts(":2\r\n", "-ERR x\r\n"), &servers), b"-ERR weir: b: x\r\n");
         assert_eq!(first(&parts("+OK\r\n", "+OK\r\n"), &servers), b"+OK\r\n");
         assert_eq!(
             concatenated(&parts("*1\r\n$1\r\nx\r\n", "*0\r\n"), &servers),
@@ -262,7 +273,12 @@ mod tests {
         let order = [0, 1, 0];
         assert_eq!(ordered(&mixed, &servers, &order), b"*3\r\n$1\r\nx\r\n$1\r\ny\r\n$-1\r\n");
         let refused = parts("*2\r\n$1\r\nx\r\n_\r\n", "-ERR x\r\n");
-        assert_eq!(ordered(&refused, &servers, &order), b"-ERR weir: b: ERR x\r\n");
+        assert_eq!(ordered(&refused, &servers, &order), b"-ERR weir: b: x\r\n");
+        let said = |text: &str| first(&parts("+OK\r\n", text), &servers);
+        assert_eq!(said("-OOM command\r\n"), b"-OOM weir: b: command\r\n");
+        assert_eq!(said("-TRYAGAIN x\r\n"), b"-ERR weir: b: TRYAGAIN x\r\n");
+        assert_eq!(said("-busy now\r\n"), b"-ERR weir: b: busy now\r\n");
+        assert_eq!(said("-OOM\r\n"), b"-ERR weir: b: OOM\r\n");
         let short = parts("*1\r\n$1\r\nx\r\n", "*1\r\n_\r\n");
         assert_eq!(ordered(&short, &servers, &order), unexpected("a"));
         for odd in ["", "*1\r\n", "$-2\r\n", ":1\r\n", "*1\r\n:1\r\n", "+x\r\n"] {

@@ -11,6 +11,26 @@ use crate::commands::{self, Do, Keys, Spec};
 pub(super) const LARGE: u64 = 256 << 10;
 
 impl Session {
+    /// Sends a request by a lane, or by a connection for it alone where it would keep others
+    /// waiting.
+    pub(super) fn send(&self, request: Request, is_large: bool, client: &Asking) {
+        if is_large {
+            client.ask_alone(request);
+            self.front.metrics.leased.inc();
+        } else {
+            client.ask(request);
+            self.front.metrics.ridden.inc();
+        }
+    }
+
+    /// Whether the value of a key is known to be larger than a client may leave unread: of such an
+    /// answer no more is read than the client takes.
+    #[inline]
+    pub(super) fn is_too_large(&self, command: &Command<'_>) -> bool {
+        let most = || self.front.fabric.settings().spill as u64;
+        command.get(1).is_some_and(|key| self.front.desk.samples.is_bigger(key, most))
+    }
+
     /// Sends the beginning of a command on its way whose last argument is still coming, and is
     /// large. Gives how many bytes of it were taken: all, or none.
     pub(super) fn begin_large(

@@ -18,6 +18,9 @@ const DANGEROUS_PARTS: [(&str, &[&str]); 3] = [
     ("SCRIPT", &["KILL"]),
 ];
 
+/// What a server says to what only nodes of a Cluster serve.
+pub(super) const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
+
 /// Whether a client may say this before it has logged in.
 pub(super) fn is_before_login(spec: &Spec) -> bool {
     ["AUTH", "HELLO", "QUIT", "RESET"].contains(&spec.name)
@@ -84,14 +87,8 @@ impl Session {
                 put_simple(&mut out, b"OK");
             }
             "RESET" => {
-                let subscribed = self.subscribed.take();
-                self.begin_anew(client);
-                put_simple(&mut out, b"RESET");
-                if let Some(subscribed) = subscribed {
-                    client.apart(move |apart| subscribed.end(out, apart));
-                    self.front.metrics.answered.inc();
-                    return Ok(());
-                }
+                self.reset(client);
+                return Ok(());
             }
             "CLIENT" => return self.client(command, client),
             "WEIR" => return self.console(command, client),
@@ -111,10 +108,30 @@ impl Session {
                 self.ask_one(any, true, command, client);
                 return Ok(());
             }
-            _ => return Err("ERR This instance has cluster support disabled".to_owned()),
+            _ => return Err(NO_CLUSTER.to_owned()),
         }
         self.say(&out, client);
         Ok(())
+    }
+
+    /// `RESET` is answered behind what the client is told until then: it speaks RESP2 from then on,
+    /// in which it could not read that.
+    fn reset(&mut self, client: &Asking) {
+        self.leave_transaction(client);
+        self.hears_again(client);
+        let subscribed = self.subscribed.take();
+        let mut answer = Vec::new();
+        put_simple(&mut answer, b"RESET");
+        match (self.is_tracking(), subscribed) {
+            (true, None) => self.end_tracking_with(answer, client),
+            (false, None) => self.say(&answer, client),
+            (_, Some(subscribed)) => {
+                self.end_tracking_with(Vec::new(), client);
+                client.apart(move |apart| subscribed.end(answer, apart));
+                self.front.metrics.answered.inc();
+            }
+        }
+        self.begin_anew(client);
     }
 
     fn select(&mut self, command: Command<'_>, out: &mut Vec<u8>) -> Taken {

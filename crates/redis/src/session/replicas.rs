@@ -32,8 +32,8 @@ impl Session {
     pub(super) fn ask_read(&self, spec: &Spec, home: Home, command: Command<'_>, client: &Asking) {
         let request = self.read(spec, home, command.bytes(), client);
         let judged = request.judged || self.is_judged(&command);
-        client.ask(Request { judged, ..request });
-        self.front.metrics.ridden.inc();
+        let is_large = self.is_too_large(&command);
+        self.send(Request { judged, ..request }, is_large, client);
     }
 
     /// What is asked for what changes nothing.

@@ -15,6 +15,7 @@ mod redirect;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use flow::answers::Join;
 use flow::service::{Apart, Request};
 use wire::resp::{Command, put_command, put_integer};
 
@@ -133,6 +134,12 @@ impl Session {
         of.places.iter().for_each(|place| of.client.release(*place));
     }
 
+    /// The same with this answer, behind all that servers have said of keys by then.
+    pub(super) fn end_tracking_with(&mut self, answer: Vec<u8>, client: &Asking) {
+        self.ask_all_tracked_for(&off(), Rc::new(move |_| answer.clone()), client);
+        self.end_tracking();
+    }
+
     /// `CLIENT TRACKING`.
     pub(super) fn track(&mut self, command: &Command<'_>, client: &Asking) -> Taken {
         match (options::read(command)?, self.is_tracking()) {
@@ -140,9 +147,7 @@ impl Session {
             (None, false) => self.say_ok(client),
             (None, true) => {
                 self.check_watches()?;
-                let mut bytes = Vec::new();
-                put_command(&mut bytes, ["CLIENT", "TRACKING", "OFF"].iter());
-                self.ask_all_tracked(&bytes, client);
+                self.ask_all_tracked(&off(), client);
                 self.end_tracking();
             }
         }
@@ -219,8 +224,12 @@ impl Session {
     /// Asks all servers by the connections that are tracked by: what any of them said before, the
     /// client hears before the answer.
     pub(super) fn ask_all_tracked(&self, bytes: &[u8], client: &Asking) {
+        self.ask_all_tracked_for(bytes, Rc::new(agreed), client);
+    }
+
+    fn ask_all_tracked_for(&self, bytes: &[u8], join: Join, client: &Asking) {
         if let Some(of) = &self.tracking {
-            client.ask_parts(self.requests(of, bytes), Rc::new(agreed));
+            client.ask_parts(self.requests(of, bytes), join);
             self.front.metrics.leased.inc();
         }
     }
@@ -325,6 +334,13 @@ fn tell_all(
         agreed(answers)
     };
     client.ask_parts(requests, Rc::new(joined));
+}
+
+/// What ends tracking at a server.
+fn off() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_command(&mut bytes, ["CLIENT", "TRACKING", "OFF"].iter());
+    bytes
 }
 
 /// What `CLIENT` is counted by.

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use flow::service::Request;
 use wire::resp::{Command, put_array, put_command, put_simple};
 
+use super::own::NO_CLUSTER;
 use super::parts::{Managing, managing, refused, sub_command, unserved};
 use super::{Asking, Session, Taken, join};
 use crate::commands::{self, Do, Positions, Spec};
@@ -16,6 +17,9 @@ use crate::front::Home;
 
 /// What waits here for the first key of its transaction, in bytes.
 const WAITING_BYTES_MAX: usize = 64 << 10;
+
+/// What only nodes of a Cluster serve.
+const NODES_OWN: [&str; 3] = ["ASKING", "READONLY", "READWRITE"];
 
 const ABORTED: &str = "EXECABORT Transaction discarded because of previous errors.";
 
@@ -177,16 +181,7 @@ impl Session {
         positions: &Positions,
         client: &Asking,
     ) -> Taken {
-        let may = match spec.what {
-            Do::Own => ["PING", "ECHO"].contains(&spec.name),
-            Do::Wait | Do::Subscribe(_) | Do::Unsubscribe(_) | Do::Pubsub => false,
-            Do::All(_) | Do::Scan => self.front.only().is_some(),
-            Do::Script | Do::Function => {
-                check_managing(spec.name, &command)?;
-                self.front.only().is_some()
-            }
-            _ => true,
-        };
+        let may = self.may_queue(spec, &command)?;
         if !may {
             return Err(format!("ERR weir: {} is refused within MULTI", spec.name));
         }
@@ -236,6 +231,27 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Whether a command may be a step of a transaction; an error says why it may not.
+    fn may_queue(&self, spec: &Spec, command: &Command<'_>) -> Result<bool, String> {
+        Ok(match spec.what {
+            Do::Own if NODES_OWN.contains(&spec.name) => {
+                // To its clients a Cluster is one server, which queues them and refuses them later.
+                if self.front.is_cluster() {
+                    return Err(NO_CLUSTER.to_owned());
+                }
+                true
+            }
+            Do::Own => ["PING", "ECHO"].contains(&spec.name),
+            Do::Wait | Do::Subscribe(_) | Do::Unsubscribe(_) | Do::Pubsub => false,
+            Do::All(_) | Do::Scan => self.front.only().is_some(),
+            Do::Script | Do::Function => {
+                check_managing(spec.name, command)?;
+                self.front.only().is_some()
+            }
+            _ => true,
+        })
     }
 
     /// Sends `MULTI` and what was queued; the answer is that to the last.

@@ -18,7 +18,7 @@ use crate::front::{Front, Home};
 use crate::server::Place;
 use crate::servers::Servers;
 use crate::servers::accounts::Account;
-use crate::topology::redirect::Redirect;
+use crate::topology::redirect::{Ran, Redirect};
 use crate::unknown::Fact;
 
 /// A longer name is that of no command.
@@ -116,11 +116,18 @@ impl Asked {
         match tokio::time::timeout(limit, answered).await {
             Ok(Ok(mut answers)) => {
                 let answer = answers.pop().unwrap_or_default();
-                // A module may have said it itself, so this is not asked again.
-                if home.slot.is_some() && Redirect::read(&answer).is_some() {
-                    front.fabric.service().call();
+                if !Redirect::is_followed(&answer) {
+                    return Ok(answer);
                 }
-                Ok(answer)
+                // A module may have said it itself, so this is not asked again.
+                if let (Some(slot), Some(Redirect::Moved { slot: moved, at })) =
+                    (home.slot, Redirect::read(&answer))
+                    && slot == moved
+                {
+                    front.shared.fleet.is_said_to_have_moved(slot, &at, home.server);
+                    front.look();
+                }
+                Err(Ran::Unknown.words(front.is_cluster()).to_owned())
             }
             Ok(Err(error)) => Err(format!("ERR weir: may have run: {name}: {error}")),
             Err(_) => Err(format!("ERR weir: may have run: {name} did not answer in time")),

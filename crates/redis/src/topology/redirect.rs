@@ -27,7 +27,42 @@ pub enum Redirect {
     ClusterDown,
 }
 
+/// How certain it is that a command which hears of a redirect has not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ran {
+    /// It has not: asked once more it goes right.
+    Not,
+    /// It is `EXEC`, and none of the transaction has.
+    Aborted,
+    /// A script, or a module, may have said so itself.
+    Unknown,
+}
+
+impl Ran {
+    /// What a client hears in the place of a redirect, which has the address of a server: a client
+    /// that follows it would go around Weir. An error without its dash.
+    pub fn words(self, is_cluster: bool) -> &'static str {
+        match (self, is_cluster) {
+            (Self::Not, true) => "TRYAGAIN weir: the slot has moved",
+            (Self::Not, false) => {
+                "ERR weir: not run: the server is a node of a Cluster, and the key is with another \
+                 one: set distribution = \"cluster\""
+            }
+            (Self::Aborted, _) => "EXECABORT weir: the slot has moved",
+            (Self::Unknown, _) => {
+                "ERR weir: the slot has moved, or the script said so; whether it ran is unknown"
+            }
+        }
+    }
+}
+
 impl Redirect {
+    /// Whether an error is one that clients follow to another address, well-formed or not.
+    pub fn is_followed(line: &[u8]) -> bool {
+        let word = line.split(|byte| byte.is_ascii_whitespace()).next();
+        matches!(word, Some(b"-MOVED" | b"-ASK"))
+    }
+
     /// Reads the first line of a reply, its end included; `None`: it says something else.
     pub fn read(line: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(line.strip_prefix(b"-")?.strip_suffix(b"\r\n")?).ok()?;
@@ -62,6 +97,27 @@ mod tests {
 
     fn at(host: &str, port: u16) -> At {
         At { host: (!host.is_empty()).then(|| host.to_owned()), port }
+    }
+
+    #[test]
+    fn no_client_hears_an_address() {
+        for line in ["-MOVED 1 a:1\r\n", "-ASK 99999 a:1\r\n", "-MOVED\r\n", "-MOVED\t1 a:1"] {
+            assert!(Redirect::is_followed(line.as_bytes()), "{line}");
+        }
+        for line in
+            ["-ERR MOVED 1 a:1\r\n", "+MOVED 1 a:1\r\n", "-TRYAGAIN x\r\n", "-ASKING\r\n", ""]
+        {
+            assert!(!Redirect::is_followed(line.as_bytes()), "{line}");
+        }
+        for (ran, is_cluster) in [Ran::Not, Ran::Aborted, Ran::Unknown]
+            .into_iter()
+            .flat_map(|ran| [(ran, true), (ran, false)])
+        {
+            let line = format!("-{}\r\n", ran.words(is_cluster));
+            assert!(!Redirect::is_followed(line.as_bytes()), "{line}");
+            // What a client may send again at once is what has not run.
+            assert_eq!(line.starts_with("-TRYAGAIN "), ran == Ran::Not && is_cluster);
+        }
     }
 
     #[test]

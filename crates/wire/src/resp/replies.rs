@@ -175,6 +175,14 @@ impl Replies {
     }
 }
 
+/// How many bytes a reply has in all that begins so: of a text, whose first line says it.
+pub fn announced(bytes: &[u8]) -> Option<u64> {
+    let end = line_end(bytes)?;
+    let (kind, rest) = bytes.get(..end).and_then(content)?.split_first()?;
+    let length = matches!(kind, b'$' | b'=').then(|| length(rest)).and_then(Result::ok)??;
+    length.checked_add(end as u64 + 2)
+}
+
 /// What a server says by itself is told as a whole.
 fn push(bytes: &[u8]) -> Result<Step, &'static str> {
     let mut within = Replies::default();

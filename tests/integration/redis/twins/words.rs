@@ -46,9 +46,8 @@ const LEFT_OUT: [&str; 25] = [
 ];
 
 /// What docs/redis/commands.md says is refused, whenever it is said.
-const REFUSED: [&str; 32] = [
+const REFUSED: [&str; 29] = [
     "ACL",
-    "ASKING",
     "BGREWRITEAOF",
     "BGSAVE",
     "CLIENT|HELP",
@@ -67,8 +66,6 @@ const REFUSED: [&str; 32] = [
     "PFDEBUG",
     "PFSELFTEST",
     "PSYNC",
-    "READONLY",
-    "READWRITE",
     "REPLCONF",
     "REPLICAOF",
     "RESTORE-ASKING",
