@@ -19,6 +19,7 @@ mod names;
 mod operating;
 mod own_session;
 mod points;
+mod prepared_by_others;
 mod refuted;
 mod reload;
 pub mod scene;

@@ -450,6 +450,7 @@ impl Known<'_> {
             }
             Heard::Prepared(number) => self.prepared.confirmed(number),
             Heard::NotPrepared(number) => self.prepared.not_prepared(number),
+            Heard::Forgotten { number, left_out } => self.prepared.closed(number, left_out),
             Heard::Shape(number, shape) => self.prepared.described(number, shape),
             Heard::Ready { status, .. } | Heard::ReadyAgain(status) => *self.status = status,
             Heard::Parameter(body) => {

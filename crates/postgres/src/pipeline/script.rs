@@ -274,6 +274,9 @@ impl Script {
             self.shape(*number, tag, body, on)?;
             return Ok(Passing::Nobody);
         }
+        if let (b'3', Some(Expect::Forget(number))) = (tag, self.expected.front()) {
+            on(Heard::Forgotten { number: *number, left_out: false });
+        }
         let passed = self.step(tag)?;
         if tag == b'1' {
             self.prepared(on);
@@ -337,6 +340,7 @@ impl Script {
                 fate == Fate::Pass,
             ),
             Expect::Close(fate) => (tag == b'3', true, fate == Fate::Pass),
+            Expect::Forget(_) => (tag == b'3', true, false),
             Expect::Say(_)
             | Expect::Deallocate(_)
             | Expect::Refuse(_)
@@ -421,7 +425,7 @@ impl Script {
     /// Whether the client hears all of it, and nobody has to take note of anything.
     pub fn is_plain(&self) -> bool {
         self.expected.iter().all(|answer| match answer {
-            Expect::Parse(..) | Expect::Shape(_) | Expect::Refuse(_) => false,
+            Expect::Parse(..) | Expect::Shape(_) | Expect::Refuse(_) | Expect::Forget(_) => false,
             Expect::Bind(fate)
             | Expect::Execute(fate)
             | Expect::Close(fate)

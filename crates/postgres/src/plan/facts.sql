@@ -371,7 +371,9 @@ traces(class, oid, lasts) as materialized (
 looking(class, oid) as (
     select 'f'::"char", p.oid from pg_catalog.pg_proc p where p.prosrc = 'pg_prepared_statement'
     union
-    select e.class, e.oid from looking l join edges e on e.on_class = l.class and e.on_oid = l.oid
+    select e.class, e.oid
+    from looking l join (select * from edges union all select * from changes) e
+        on e.on_class = l.class and e.on_oid = l.oid
 ),
 -- Whether something of users' may ask for the last value that the session drew from a sequence.
 asking(is_so) as (

@@ -57,6 +57,8 @@ pub enum Expect {
     Execute(Fate),
     /// CloseComplete.
     Close(Fate),
+    /// The same of the statement with this number, which is to be gone: see `prepared`.
+    Forget(u64),
     /// A message that Weir says in the server's stead.
     Say(&'static [u8]),
     /// The same, of a DEALLOCATE.
@@ -82,6 +84,7 @@ impl Expect {
         match *self {
             Self::Parse(Fate::Pass | Fate::Swallow, number) => on(Heard::NotPrepared(number)),
             Self::Query(Fate::Pass) => on(Heard::LeftOut),
+            Self::Forget(number) => on(Heard::Forgotten { number, left_out: true }),
             _ => {}
         }
         if self.is_of_name() {

@@ -243,6 +243,7 @@ impl Session {
         relay.drops = server.script.is_skipping();
         if tag != b'd' && !relay.drops {
             self.note_unknown(relay, server);
+            self.hide_prepared(relay, server);
             if tag == b'Q' {
                 self.client.names().query();
             }

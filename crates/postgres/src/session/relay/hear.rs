@@ -85,6 +85,7 @@ impl Session {
             Heard::Failed { body, swallowed } => self.failed(relay, known, body, swallowed),
             Heard::Prepared(_)
             | Heard::NotPrepared(_)
+            | Heard::Forgotten { .. }
             | Heard::Shape(..)
             | Heard::Parameter(_)
             | Heard::Ignored(_)
