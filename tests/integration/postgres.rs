@@ -2,6 +2,7 @@
 
 mod answers_in_step;
 mod batches;
+mod begun;
 mod beside;
 mod bounds;
 mod columns;
