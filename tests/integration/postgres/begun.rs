@@ -86,3 +86,39 @@ fn an_unnamed_portal_is_there_in_the_next_round() {
         cases
     });
 }
+
+#[test]
+fn what_has_to_come_before_any_query_is_refused_behind_one() {
+    alike(|| {
+        let mut cases = Vec::new();
+        for sql in [
+            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+            "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+            "SET TRANSACTION READ ONLY",
+            "SET TRANSACTION READ WRITE",
+            "SET TRANSACTION DEFERRABLE",
+            "SET TRANSACTION SNAPSHOT '00000003-0000001B-1'",
+            "SET LOCAL transaction_isolation = 'serializable'",
+            "SET transaction_isolation = 'serializable'",
+            "SELECT set_config('transaction_isolation', 'serializable', true)",
+            "SAVEPOINT s",
+            "DO $$ BEGIN SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; END $$",
+        ] {
+            for (by_text, reads) in [(true, true), (false, true), (true, false), (false, false)] {
+                let say = |sql: &str| if by_text { query(sql) } else { extended(sql, "PBE") };
+                let mut rounds = vec![say("BEGIN"), say(sql)];
+                if reads {
+                    rounds.insert(1, say(READ));
+                }
+                rounds.extend([
+                    say("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"),
+                    say("SHOW transaction_isolation"),
+                    say("COMMIT"),
+                    query(READ),
+                ]);
+                cases.push((format!("{sql}, by text {by_text}, behind a read {reads}"), rounds));
+            }
+        }
+        cases
+    });
+}

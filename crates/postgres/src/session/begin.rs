@@ -34,6 +34,9 @@ pub(super) struct Begun {
     pub since: Instant,
     /// Its reads may run outside of it.
     pub is_loose: bool,
+    /// One was sent so: from then on what has to come before any query is refused, as `SET
+    /// TRANSACTION ISOLATION LEVEL`.
+    pub has_read: bool,
 }
 
 impl Session {
@@ -43,7 +46,7 @@ impl Session {
         let is_loose = form.is_loose()
             && self.front.settings().lanes.transactions
             && !self.settings.says_of_transactions();
-        self.begun = Some(Begun { sql, since: Instant::now(), is_loose });
+        self.begun = Some(Begun { sql, since: Instant::now(), is_loose, has_read: false });
         self.client.set_failed(false);
         self.answer(command, Status::InTransaction, len);
     }

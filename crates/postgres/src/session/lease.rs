@@ -16,7 +16,7 @@ use crate::connection::{Key, ServerState};
 use crate::lanes::Loaded;
 use crate::pipeline::round::{Cut, cut};
 use crate::pipeline::settings::Reported;
-use crate::plan::{Kind, Leaves, Plan};
+use crate::plan::{Kind, Leaves};
 use crate::settings::Route;
 use crate::worker::{Leased, give_back};
 
@@ -218,15 +218,32 @@ impl Session {
 
     /// Whether the round at the start of the inbox is a proven read.
     pub(super) fn begins_with_read(&self) -> bool {
-        let is_read = |plan: &Plan| matches!(plan.kind, Kind::Read);
         match cut(&self.inbox, usize::MAX) {
-            Cut::Query(len) => is_read(&self.plan(&self.inbox[5..len - 1])),
-            Cut::Extended(len) => matches!(
-                summarise(&self.inbox[..len], &self.client.names(), &self.database, self.scope),
-                Summary::Reads(..) | Summary::Prepares(_)
-            ),
+            Cut::Query(len) => matches!(self.plan(&self.inbox[5..len - 1]).kind, Kind::Read),
+            Cut::Extended(len) => {
+                matches!(self.summary(len), Summary::Reads(..) | Summary::Prepares(_))
+            }
             _ => false,
         }
+    }
+
+    /// Whether the round at the start of the inbox is sure to take a snapshot for the transaction.
+    pub(super) fn begins_with_query(&self) -> bool {
+        match cut(&self.inbox, usize::MAX) {
+            Cut::Query(len) => {
+                matches!(self.plan(&self.inbox[5..len - 1]).kind, Kind::Read | Kind::Write)
+            }
+            Cut::Extended(len) => match self.summary(len) {
+                Summary::Reads(..) => true,
+                Summary::One(plan, _) => plan.kind == Kind::Write,
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    fn summary(&self, len: usize) -> Summary {
+        summarise(&self.inbox[..len], &self.client.names(), &self.database, self.scope)
     }
 }
 

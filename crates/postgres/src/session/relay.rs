@@ -69,6 +69,10 @@ impl Session {
                 });
             } else {
                 server.ask(&begun.sql);
+                if begun.has_read && !self.begins_with_query() {
+                    // Its first query took a snapshot elsewhere.
+                    server.ask("SELECT");
+                }
             }
             relay.open = true;
             relay.since = Some(begun.since);
