@@ -21,6 +21,7 @@ mod operating;
 mod own_session;
 mod points;
 mod prepared_by_others;
+mod refused_settings;
 mod refuted;
 mod reload;
 pub mod scene;

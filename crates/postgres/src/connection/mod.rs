@@ -24,7 +24,7 @@ use crate::backends::{Backend, Login};
 use crate::pipeline::names::Limits;
 use crate::pipeline::prepared::Prepared;
 use crate::pipeline::script::{Expect, Fate, Heard, Script, Unasked};
-use crate::pipeline::settings::{Applied, Reported};
+use crate::pipeline::settings::{Applied, Reported, SessionSettings};
 use crate::plan::Leaves;
 use crate::server::{CancelKey, Dialled};
 use account::Account;
@@ -43,6 +43,8 @@ enum Own {
     Settings(Applied),
     /// A statement that is to fail.
     Fails,
+    /// Statements that bring back what its client's session began with; they may fail.
+    Restores,
 }
 
 /// What its backend was like before a connection was opened.
@@ -96,7 +98,15 @@ pub struct Connection {
     /// What the server said to the first of them that failed: an ErrorResponse's body. What was
     /// asked behind it ran without what Weir meant to put in front of it.
     pub own_error: Option<Box<[u8]>>,
+    /// What the server said where it does not accept any more what a session began with.
+    pub not_restored: Option<Box<[u8]>>,
+    /// A former client may have used temporary tables, which no statement ends: the server takes no
+    /// other `temp_buffers` from then on (`check_temp_buffers`).
+    pub has_local_buffers: bool,
 }
+
+/// A setting that a server does not accept any more, and what it says.
+pub type RefusedSetting = (String, Refusal);
 
 /// In front of what a connection takes on: a predecessor's time limit does not end it half-way, and
 /// `RESET ALL` leaves the user as it is (PostgreSQL documentation, "RESET", "SET ROLE").
@@ -135,6 +145,8 @@ impl Connection {
             drew: false,
             own: VecDeque::new(),
             own_error: None,
+            not_restored: None,
+            has_local_buffers: false,
         }
     }
 
@@ -171,6 +183,7 @@ impl Connection {
     /// Whether it could be given to another client as far as the protocol goes; see also `leaves`.
     pub fn is_free(&self) -> bool {
         !self.broken
+            && self.own_error.is_none()
             && self.status == Status::Idle
             && self.script.is_idle()
             && self.rest.is_empty()
@@ -201,6 +214,11 @@ impl Connection {
     /// Appends a statement of Weir's own, whose answer nobody hears.
     pub fn ask(&mut self, sql: &str) {
         self.ask_for(sql, Own::Statement);
+    }
+
+    /// Appends what brings back what its client's session began with.
+    pub fn ask_to_restore(&mut self, sql: &str) {
+        self.ask_for(sql, Own::Restores);
     }
 
     /// Has the open transaction fail.
@@ -306,6 +324,20 @@ impl Connection {
     /// # Errors
     /// The server's own words, or what became of the connection.
     pub async fn settle(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
+        match self.answers(scratch).await? {
+            None => Ok(()),
+            Some(refusal) => {
+                self.broken = true;
+                Err(refusal)
+            }
+        }
+    }
+
+    /// As `settle`; what the server has refused, if it goes on after that.
+    ///
+    /// # Errors
+    /// What became of the connection.
+    async fn answers(&mut self, scratch: &Scratch) -> Result<Option<Refusal>, Refusal> {
         let mut failed = None;
         std::future::poll_fn(|cx| {
             while !self.script.is_idle() || self.unsent() > 0 {
@@ -327,12 +359,10 @@ impl Connection {
             Poll::Ready(())
         })
         .await;
+        self.own_error = None;
         match failed {
-            None => Ok(()),
-            Some(refusal) => {
-                self.broken = true;
-                Err(refusal)
-            }
+            Some(refusal) if self.broken => Err(refusal),
+            refused => Ok(refused),
         }
     }
 
@@ -343,11 +373,58 @@ impl Connection {
     pub async fn settle_in_time(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
         let limit = self.backend.server().target.connect_timeout;
         let settled = tokio::time::timeout(limit, self.settle(scratch)).await;
-        settled.unwrap_or_else(|_| {
-            self.broken = true;
-            let what = "the server took longer than the backend's connect-timeout";
-            Err(Refusal::error(sqlstate::CONNECTION_FAILURE, what))
-        })
+        settled.unwrap_or_else(|_| Err(self.took_too_long()))
+    }
+
+    fn took_too_long(&mut self) -> Refusal {
+        self.broken = true;
+        let what = "the server took longer than the backend's connect-timeout";
+        Refusal::error(sqlstate::CONNECTION_FAILURE, what)
+    }
+
+    /// Gives it a session's settings, if it has not got them. Those that the server does not accept
+    /// any more, as what they name was dropped, the session has no longer; they are returned.
+    ///
+    /// # Errors
+    /// What became of the connection, or it took too long.
+    pub async fn restore(
+        &mut self,
+        settings: &mut SessionSettings,
+        scratch: &Scratch,
+    ) -> Result<Vec<RefusedSetting>, Refusal> {
+        self.take_on(&settings.applied());
+        if self.unsent() == 0 {
+            return Ok(Vec::new());
+        }
+        let limit = self.backend.server().target.connect_timeout;
+        let restored = tokio::time::timeout(limit, self.settle_all(settings, scratch)).await;
+        restored.unwrap_or_else(|_| Err(self.took_too_long()))
+    }
+
+    async fn settle_all(
+        &mut self,
+        settings: &mut SessionSettings,
+        scratch: &Scratch,
+    ) -> Result<Vec<RefusedSetting>, Refusal> {
+        let mut refused = Vec::new();
+        if self.answers(scratch).await?.is_none() {
+            return Ok(refused);
+        }
+        // All of it was undone: one by one it tells which of them was refused.
+        self.ask(&format!("{FORGET}SET client_encoding = 'UTF8'"));
+        self.settle(scratch).await?;
+        for (name, sql) in settings.one_by_one() {
+            let mut next = Some(sql);
+            while let Some(sql) = next.take() {
+                self.ask(&sql);
+                if let Some(refusal) = self.answers(scratch).await? {
+                    next = settings.refused(&name);
+                    refused.push((name.clone(), refusal));
+                }
+            }
+        }
+        self.settings = Some(settings.applied());
+        Ok(refused)
     }
 
     /// Rids it of all that a session has left on it, and of the seed that a text may have set.
@@ -360,6 +437,7 @@ impl Connection {
             let what = "what a session has left can only be ended with its connection";
             return Err(Refusal::error(sqlstate::CONNECTION_FAILURE, what));
         }
+        self.has_local_buffers |= self.leaves != Leaves::Nothing;
         self.ask_for("DISCARD ALL", Own::Settings("".into()));
         let seed = rand::random_range(-1.0..1.0);
         self.ask(&format!("SELECT pg_catalog.setseed({seed:.15})"));
@@ -377,10 +455,12 @@ impl Connection {
             reported: &mut self.reported,
             status: &mut self.status,
             leaves: &mut self.leaves,
+            has_local_buffers: &mut self.has_local_buffers,
             record: &self.record,
             settings: &mut self.settings,
             own: &mut self.own,
             own_error: &mut self.own_error,
+            not_restored: &mut self.not_restored,
             broken: &mut self.broken,
             account: &mut self.account,
         };
@@ -413,10 +493,13 @@ pub struct Known<'a> {
     pub status: &'a mut Status,
     /// What its clients may have left on it.
     pub leaves: &'a mut Leaves,
+    /// They may have used temporary tables.
+    pub has_local_buffers: &'a mut bool,
     record: &'a Record,
     settings: &'a mut Option<Applied>,
     own: &'a mut VecDeque<Own>,
     own_error: &'a mut Option<Box<[u8]>>,
+    not_restored: &'a mut Option<Box<[u8]>>,
     broken: &'a mut bool,
     account: &'a mut Account,
 }
@@ -436,13 +519,15 @@ impl Known<'_> {
             _ => {}
         }
         match *heard {
-            Heard::Failed { body, swallowed: true } if self.own.front() != Some(&Own::Fails) => {
-                *self.broken = true;
-                self.own_error.get_or_insert_with(|| body.into());
-            }
+            Heard::Failed { body, swallowed: true } => match self.own.front() {
+                Some(Own::Fails) => {}
+                Some(Own::Restores) => *self.not_restored = Some(body.into()),
+                _ => drop(self.own_error.get_or_insert_with(|| body.into())),
+            },
             Heard::Ready { status, swallowed: true } => {
                 *self.status = status;
                 if let Some(Own::Settings(settings)) = self.own.pop_front()
+                    && self.own_error.is_none()
                     && !*self.broken
                 {
                     *self.settings = Some(settings);
@@ -481,7 +566,7 @@ fn own(parameters: Vec<(String, String)>) -> Reported {
 }
 
 /// A server's error, for a client that did not ask for it.
-fn refusal_of(body: &[u8]) -> Refusal {
+pub fn refusal_of(body: &[u8]) -> Refusal {
     match Fields::read(body) {
         Ok(fields) => Refusal::of_server(&fields),
         Err(_) => Refusal::error(sqlstate::INTERNAL_ERROR, "the server refused"),

@@ -17,14 +17,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use wire::postgres::backend::Fields;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::patience::{Limit, idle_in_transaction_timeout, idle_timeout, read_timeout};
 use super::study::Study;
 use super::{End, Session};
 use crate::backends::Standing;
-use crate::connection::Connection;
+use crate::connection::{Connection, refusal_of};
 use crate::pipeline::round::{Cut, cut, ends_within};
 use crate::settings::{Mode, Route};
 pub(super) use state::Relay;
@@ -90,7 +89,7 @@ impl Session {
             if !restores.is_empty() {
                 // The round that resets has not failed, so neither has its transaction.
                 relay.restoring = true;
-                server.ask(&restores);
+                server.ask_to_restore(&restores);
             }
             if self.mail_may_go_beside(relay, server) {
                 self.tell_mail()?;
@@ -139,6 +138,9 @@ impl Session {
                 Turn::ServerGone(error) => return self.server_gone(relay, server, error),
             }
             self.check(relay, server)?;
+            if server.not_restored.is_some() && self.ends_unrestored(relay, server)? {
+                return Ok(());
+            }
             if in_a_row == IN_A_ROW_MAX {
                 in_a_row = 0;
                 // A stream that is always ready would keep the worker from its other sockets.
@@ -153,16 +155,31 @@ impl Session {
         script.answer_invented(&mut |heard| self.hear(relay, &mut known, heard));
     }
 
+    /// The server does not accept any more what the session began with, and has reset to. Whether
+    /// the two part: the next connection finds out which value that is.
+    fn ends_unrestored(&mut self, relay: &Relay, server: &mut Connection) -> Result<bool, End> {
+        let Some(body) = server.not_restored.take() else { return Ok(false) };
+        let refusal = refusal_of(&body);
+        if relay.open {
+            // Its transaction has failed by that.
+            server.broken = true;
+            return Err(End::Refused(Refusal { severity: Severity::Fatal, ..refusal }));
+        }
+        let mut out = Vec::new();
+        refusal.encode_as_warning(&mut out);
+        self.client.outlet.send(&out);
+        let parts = !self.pinned && relay.is_quiet();
+        server.broken |= parts;
+        Ok(parts)
+    }
+
     /// What ends the two at once.
     fn check(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
         relay.withheld &= !relay.rounds.is_empty();
         if let Some(body) = server.own_error.take() {
             // What the client sent behind it has run without it, or not at all.
             server.broken = true;
-            let refusal = match Fields::read(&body) {
-                Ok(fields) => Refusal::of_server(&fields),
-                Err(_) => Refusal::error(sqlstate::INTERNAL_ERROR, "the server refused"),
-            };
+            let refusal = refusal_of(&body);
             return Err(End::Refused(Refusal { severity: Severity::Fatal, ..refusal }));
         }
         let may_part = relay.rounds.is_empty() && !relay.open;

@@ -243,6 +243,7 @@ impl Session {
         let pins = round.pins(from) || later().any(|round| round.pins(0));
         let stays = self.pinned && *known.leaves == Leaves::Lasting;
         self.pinned = self.mode == Mode::Session || pins || stays;
+        *known.has_local_buffers |= *known.leaves != Leaves::Nothing;
         if *known.leaves != Leaves::Lasting {
             *known.leaves =
                 later().map(|round| round.leaves(0)).fold(round.leaves(from), Leaves::max);
