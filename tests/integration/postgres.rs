@@ -14,6 +14,7 @@ mod last_values;
 mod late_cancels;
 mod left_behind;
 mod limits;
+mod listening;
 mod literals;
 mod long_texts;
 mod names;

@@ -24,6 +24,8 @@ pub enum Why {
     TooLarge,
     /// A statement is run that asks for a value that the client has not drawn for certain.
     NotDrawn,
+    /// A portal is run whose statement has run, and can do so once only.
+    HasRun,
     /// A statement's result is not what it was when the client prepared it.
     Changed,
 }
@@ -109,7 +111,7 @@ impl Expect {
         match self {
             Self::Parse(fate, _) => *fate != Fate::Swallow,
             Self::Close(fate) => *fate == Fate::Invent,
-            Self::Refuse(why) => !matches!(why, Why::NotDrawn | Why::Changed),
+            Self::Refuse(why) => !matches!(why, Why::NotDrawn | Why::Changed | Why::HasRun),
             Self::Deallocate(_) => true,
             _ => false,
         }

@@ -53,6 +53,10 @@ impl Session {
         match self.divert(relay, server.status, message) {
             Diverted::No => self.is_as_prepared(relay, server, message),
             Diverted::Waits => Gate::Waits,
+            Diverted::Refused(why) => {
+                self.refuse_to_run(relay, server, why, false);
+                Gate::Done
+            }
             Diverted::Done(said) => {
                 server.script.expect(said);
                 Gate::Done

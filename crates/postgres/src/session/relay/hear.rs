@@ -208,6 +208,9 @@ impl Session {
         relay.tangled |= round.plans.len() > 1
             || round.failed
             || round.plans.iter().any(|plan| effect::tangles(plan));
+        for change in &round.diverted {
+            self.divert_ended(change, !round.failed);
+        }
         if !round.failed {
             let begun = round.changes.iter().map(|change| self.settings.begun_with(change));
             relay.restores.extend(begun);
