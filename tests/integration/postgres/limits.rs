@@ -244,3 +244,52 @@ fn a_login_that_a_server_has_refused_is_not_tried_again_at_once() {
     let tried = cluster.log().matches("password authentication failed for user \"ann\"").count();
     assert_eq!(tried, 1, "the server was asked once");
 }
+
+/// How long a statement may take of a client that finds all server connections taken by lanes: it
+/// was seconds.
+const SOON: Duration = Duration::from_secs(1);
+
+#[test]
+fn lanes_give_their_connections_to_whoever_waits_for_one() {
+    let cluster = Cluster::start();
+    cluster.sql("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 0)");
+    let table = super::scene::table(&[&cluster], "");
+    let weir = Setup::new().top("workers = 16").table(&table).start();
+    let mut clients: Vec<_> = (0..64).map(|_| client(&weir).expect("let in")).collect();
+    super::scene::until_known(&weir, &mut clients[0]);
+    for turn in 0..3 {
+        for client in &mut clients {
+            for _ in 0..3 {
+                assert_eq!(value(client, "SELECT count(*) FROM t").as_deref(), Ok("1"));
+            }
+        }
+        for (n, client) in clients.iter_mut().enumerate() {
+            let begun = std::time::Instant::now();
+            client.batch_execute("BEGIN; UPDATE t SET v = v + 1; COMMIT").expect("it is run");
+            let took = begun.elapsed();
+            assert!(took < SOON, "turn {turn}, client {n}: {took:?}");
+        }
+    }
+}
+
+#[test]
+fn clients_with_other_settings_take_turns_on_one_connection_at_once() {
+    let cluster = Cluster::start();
+    let weir = weir(&[&cluster], "pool.size = 1");
+    let named = |name: &str| {
+        let mut config = config(weir.postgres, SUPERUSER, SUPERUSER);
+        config.application_name(name).connect(NoTls).expect("let in")
+    };
+    let (mut one, mut other) = (named("one"), named("other"));
+    super::scene::until_known(&weir, &mut one);
+    let begun = std::time::Instant::now();
+    for _ in 0..10 {
+        for client in [&mut one, &mut other] {
+            for _ in 0..5 {
+                value(client, "SELECT count(*) FROM pg_class").expect("it is run");
+            }
+        }
+    }
+    let took = begun.elapsed();
+    assert!(took < SOON * 5, "20 turns took {took:?}: it was 2 s each");
+}
