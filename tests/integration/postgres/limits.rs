@@ -245,6 +245,41 @@ fn a_login_that_a_server_has_refused_is_not_tried_again_at_once() {
     assert_eq!(tried, 1, "the server was asked once");
 }
 
+#[test]
+fn what_clients_have_sent_and_is_not_whole_has_one_limit_together() {
+    let cluster = Cluster::start();
+    let weir = weir(&[&cluster], "held-messages = \"1MiB\"");
+    // A Parse of 60 MB of which this much has come.
+    let mut out = vec![b'P'];
+    out.extend_from_slice(&60_000_000_u32.to_be_bytes());
+    out.resize(900_000, b' ');
+    let mut first = super::scene::peer(&weir);
+    first.send(&out).expect("it is taken");
+    let limit = Duration::from_millis(300);
+    wait::until("one more is refused", wait::LONG, || {
+        let mut other = super::scene::peer(&weir);
+        other.send(&out).expect("it is taken");
+        match other.hears_within(limit).expect("it is told") {
+            true => {
+                let (tag, body) = other.message().expect("it is told why");
+                let said = String::from_utf8_lossy(&body).into_owned();
+                assert!(tag == b'E' && said.contains("C53200\0"), "{said}");
+                true
+            }
+            false => false,
+        }
+    });
+    // Short ones are of no account.
+    assert_eq!(super::scene::asks(&mut super::scene::peer(&weir), "SELECT 1").value(), Some("1"));
+    assert!(!first.hears_within(limit).expect("it is there"), "who came first goes on");
+    drop(first);
+    wait::until("what it has sent is forgotten", wait::LONG, || {
+        let mut other = super::scene::peer(&weir);
+        other.send(&out).expect("it is taken");
+        !other.hears_within(limit).expect("it is told")
+    });
+}
+
 /// How long a statement may take of a client that finds all server connections taken by lanes: it
 /// was seconds.
 const SOON: Duration = Duration::from_secs(1);

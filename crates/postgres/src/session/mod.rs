@@ -29,6 +29,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use flow::limit::Permit;
+use flow::memory::MemoryShare;
 use flow::workers::PARSE;
 use wire::postgres::backend::{Status, put_ready_for_query};
 use wire::postgres::frame::{self, FrameError};
@@ -57,6 +58,8 @@ const IN_FLIGHT_MAX: usize = 64;
 const BUSY_TURN: Duration = Duration::from_millis(10);
 /// What each client takes beside what it points to.
 pub const CLIENT_BYTES: usize = size_of::<Client>() + size_of::<Session>();
+/// So much of what a client has sent counts for nothing.
+const INBOX_FREE: usize = 256 * 1024;
 /// Of the memory for what a client sent so much is kept while nothing is in it.
 const INBOX_KEPT: usize = 256;
 
@@ -122,6 +125,8 @@ pub struct Session {
     groups: Vec<Option<Rc<Group>>>,
     /// Bytes of the client that are not dealt with.
     inbox: Vec<u8>,
+    /// What they take of the memory that all clients have for that, beyond [`INBOX_FREE`].
+    held: MemoryShare,
     /// A transaction that no server has heard of.
     begun: Option<Begun>,
     /// Where the requests in flight are.
@@ -178,6 +183,7 @@ impl Session {
             batches: None,
             groups: Vec::new(),
             inbox: Vec::new(),
+            held: front.shared.held.none(),
             begun: None,
             riding: None,
             pinned: mode == Mode::Session || settings.pins(),
@@ -376,6 +382,7 @@ impl Session {
         let taken = Rc::from(&self.inbox[..len]);
         self.inbox.drain(..len);
         self.inbox.shrink_to(INBOX_KEPT);
+        self.release_held();
         taken
     }
 
@@ -441,7 +448,27 @@ impl Session {
             inbox.extend_from_slice(came);
             bytes.is_some()
         });
-        self.client.outlet.poll_read_with(cx, &mut into)
+        let read = self.client.outlet.poll_read_with(cx, &mut into);
+        if self.inbox.len() > INBOX_FREE && !self.hold() {
+            let what = "the memory for messages (postgres.held-messages) is used up";
+            self.client.kill(Refusal::fatal(sqlstate::OUT_OF_MEMORY, what));
+        }
+        read
+    }
+
+    /// Takes memory for what is in the inbox by now; whether there is as much.
+    #[cold]
+    fn hold(&mut self) -> bool {
+        let more = self.inbox.len().saturating_sub(INBOX_FREE + self.held.bytes());
+        // Not for each piece of a message.
+        more == 0 || self.held.grow(more.next_multiple_of(INBOX_FREE))
+    }
+
+    /// Gives back what the inbox takes no longer.
+    fn release_held(&mut self) {
+        if self.held.bytes() > 0 {
+            self.held.shrink_to(self.inbox.len().saturating_sub(INBOX_FREE));
+        }
     }
 
     /// What is known of a statement.

@@ -63,6 +63,7 @@ impl Session {
         self.inbox = inbox;
         self.inbox.drain(..at);
         self.inbox.shrink_to(0);
+        self.release_held();
         fed
     }
 
