@@ -18,6 +18,7 @@ mod limits;
 mod listening;
 mod literals;
 mod long_texts;
+mod malformed;
 mod names;
 mod operating;
 mod own_session;

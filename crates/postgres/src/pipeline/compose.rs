@@ -132,7 +132,13 @@ impl Composer<'_> {
                 script.expect(Expect::Sync);
             }
             tag::QUERY => {
-                self.names.query();
+                if script.is_within() && self.names.has_unnamed() {
+                    // An error in front of it has the server leave it out.
+                    self.names.change(b"", None);
+                    script.expect(Expect::Deallocate(b""));
+                } else {
+                    self.names.query();
+                }
                 self.names.next_round();
                 script.expect(Expect::Query(Fate::Pass));
             }

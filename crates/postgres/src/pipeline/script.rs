@@ -120,6 +120,12 @@ impl Script {
         self.skipping
     }
 
+    /// Whether what was expected last is answered in the midst of a round.
+    pub fn is_within(&self) -> bool {
+        let ends = |answer: &Expect| matches!(answer, Expect::Sync | Expect::Query(_));
+        self.expected.back().is_some_and(|answer| !ends(answer))
+    }
+
     /// Whether nothing is under way, and the server takes whatever comes.
     pub fn is_idle(&self) -> bool {
         self.expected.is_empty()
@@ -213,11 +219,9 @@ impl Script {
                 Expect::CopyEnd => (&[][..], false),
                 _ => return,
             };
-            if message.is_empty() {
-                self.expected.pop_front();
-                continue;
+            if !message.is_empty() {
+                on(Heard::Bytes(message));
             }
-            on(Heard::Bytes(message));
             if names {
                 on(Heard::Name(Outcome::Done));
             }

@@ -34,7 +34,7 @@ use flow::workers::PARSE;
 use wire::postgres::backend::{Status, put_ready_for_query};
 use wire::postgres::frame::{self, FrameError};
 use wire::postgres::frontend::tag;
-use wire::postgres::{Malformed, Refusal, sqlstate};
+use wire::postgres::{Refusal, sqlstate};
 
 use crate::backends::LastWrite;
 use crate::batches::{Batches, Lines};
@@ -75,10 +75,6 @@ pub enum End {
 }
 
 impl End {
-    fn malformed(malformed: Malformed) -> Self {
-        Self::Refused(Refusal::fatal(sqlstate::PROTOCOL_VIOLATION, malformed.to_string()))
-    }
-
     fn too_large(tag: u8, len: usize) -> Self {
         let tag = char::from(tag);
         let what = format!("a message ({tag:?}) of {len} bytes is over postgres.max-message");

@@ -24,6 +24,8 @@ pub enum Why {
     TooLarge,
     /// A statement is run that asks for a value that the client has not drawn for certain.
     NotDrawn,
+    /// It is not what its first byte says.
+    Malformed,
     /// A portal is run whose statement has run, and can do so once only.
     HasRun,
     /// A statement's result is not what it was when the client prepared it.
@@ -63,7 +65,8 @@ pub enum Expect {
     Forget(u64),
     /// A message that Weir says in the server's stead.
     Say(&'static [u8]),
-    /// The same, of a DEALLOCATE.
+    /// The same, of a DEALLOCATE; nothing for a Query amid a round, which closes the unnamed
+    /// statement unless it is left out.
     Deallocate(&'static [u8]),
     /// A Parse that the server is sure to refuse, as of a statement that is there already: the
     /// client hears why Weir has it refused.
@@ -111,7 +114,9 @@ impl Expect {
         match self {
             Self::Parse(fate, _) => *fate != Fate::Swallow,
             Self::Close(fate) => *fate == Fate::Invent,
-            Self::Refuse(why) => !matches!(why, Why::NotDrawn | Why::Changed | Why::HasRun),
+            Self::Refuse(why) => {
+                !matches!(why, Why::NotDrawn | Why::Changed | Why::HasRun | Why::Malformed)
+            }
             Self::Deallocate(_) => true,
             _ => false,
         }

@@ -142,7 +142,13 @@ impl Session {
     }
 
     /// Has a statement refused that its client may not run.
-    fn refuse_to_run(&self, relay: &mut Relay, server: &mut Connection, why: Why, is_query: bool) {
+    pub(super) fn refuse_to_run(
+        &self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        why: Why,
+        is_query: bool,
+    ) {
         relay.round();
         self.composer(relay, server, |composer, out, script| {
             composer.refuse_to_run(why, out, script);
