@@ -280,6 +280,47 @@ fn what_clients_have_sent_and_is_not_whole_has_one_limit_together() {
     });
 }
 
+#[test]
+fn the_servers_own_limits_of_pauses_hold_where_no_server_knows_of_a_transaction() {
+    let cluster = Cluster::start();
+    cluster.sql("CREATE ROLE app LOGIN");
+    let weir = weir(&[&cluster], "");
+    super::scene::until_known(&weir, &mut client(&weir).expect("let in"));
+    let ends = |queries: &[&str], code: &str| {
+        let said = told(&weir, &session(queries));
+        assert!(said.contains(&format!("C{code}\0")), "{queries:?}: {said:?}");
+    };
+    let own = "SET idle_in_transaction_session_timeout = '300ms'";
+    ends(&[own, "BEGIN"], "25P03");
+    ends(&[own, "BEGIN", "SELECT count(*) FROM pg_class"], "25P03");
+    ends(&[own, "BEGIN", "CREATE TEMP TABLE t ()"], "25P03");
+    ends(&["SET idle_session_timeout = '300ms'", "SELECT 1"], "57P05");
+    // The server's, and a role's.
+    let rests = |user: &str| {
+        let mut out = Vec::new();
+        put_start(&mut out, 0, [("user", user), ("database", SUPERUSER)]);
+        put_query(&mut out, b"BEGIN");
+        out
+    };
+    cluster.sql("ALTER SYSTEM SET idle_in_transaction_session_timeout = '400ms'");
+    cluster.reload();
+    let is_closed = |user: &str| {
+        let mut stream = TcpStream::connect(weir.postgres).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket's option");
+        stream.write_all(&rests(user)).expect("it takes them");
+        let mut said = Vec::new();
+        let _ = stream.read_to_end(&mut said);
+        String::from_utf8_lossy(&said).contains("C25P03\0")
+    };
+    wait::until("the server's own limit is known", wait::LONG, || is_closed("app"));
+    cluster.sql("ALTER SYSTEM RESET idle_in_transaction_session_timeout");
+    cluster.sql("ALTER ROLE app SET idle_in_transaction_session_timeout = '400ms'");
+    cluster.reload();
+    wait::until("a role's limit is its own", wait::LONG, || {
+        is_closed("app") && !is_closed(SUPERUSER)
+    });
+}
+
 /// How long a statement may take of a client that finds all server connections taken by lanes: it
 /// was seconds.
 const SOON: Duration = Duration::from_secs(1);

@@ -48,7 +48,10 @@ use crate::plan::{Plan, Scope};
 use crate::settings::{Consistency, LastValues, Mode, Route};
 use crate::worker::{Front, Place};
 use begin::Begun;
-use patience::{Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout};
+use patience::{
+    Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout, setting_duration,
+    sooner,
+};
 use told::Told;
 use way::Way;
 
@@ -204,6 +207,8 @@ impl Session {
 
     /// Whether transactions with these settings may be shared.
     fn share(&mut self) {
+        let own_idle = self.settings.value("idle_session_timeout");
+        self.patience.own_idle = own_idle.and_then(setting_duration);
         self.may_share = !self.settings.says_of_transactions() && Batches::go_with(&self.applied);
         self.batches = None;
     }
@@ -266,14 +271,15 @@ impl Session {
 
     /// Waits for bytes of the client; one that asks for nothing for too long is closed.
     async fn read_in_time(&mut self) -> Result<(), End> {
-        let Patience { idle, idle_in_transaction, read, .. } = self.patience;
+        let Patience { idle, own_idle, idle_in_transaction, read, .. } = self.patience;
         let limit: Limit = match &self.begun {
             _ if round::ends_within(&self.inbox) => read.map(|limit| (limit, read_timeout as _)),
             Some(begun) => {
-                let idle = idle_in_transaction.map(|it| (it, idle_in_transaction_timeout as _));
+                let idle = sooner(idle_in_transaction, begun.resting);
+                let idle = idle.map(|it| (it, idle_in_transaction_timeout as _));
                 self.patience.in_transaction(begun.since, idle)
             }
-            None => idle.map(|limit| (limit, idle_timeout as _)),
+            None => sooner(idle, own_idle).map(|limit| (limit, idle_timeout as _)),
         };
         let Some((limit, refusal)) = limit else { return self.read().await };
         let mut is_busy = self.client.in_flight() > 0;
