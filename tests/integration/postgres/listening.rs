@@ -1,5 +1,5 @@
-//! LISTEN and UNLISTEN in portals, message by message, of a client that has a server connection while
-//! Weir listens for it.
+//! LISTEN and UNLISTEN in portals, message by message, of a client that has a server connection
+//! while Weir listens for it.
 
 use wire::postgres::frontend::{
     Target, put_bind, put_close, put_describe, put_execute, put_flush, put_parse, put_query,

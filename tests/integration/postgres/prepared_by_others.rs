@@ -1,5 +1,5 @@
-//! What a client has prepared is nobody else's: it can't be run, seen or taken away by whoever comes
-//! to have the server connection, not by its name there either.
+//! What a client has prepared is nobody else's: it can't be run, seen or taken away by whoever
+//! comes to have the server connection, not by its name there either.
 
 use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_query, put_sync};
 

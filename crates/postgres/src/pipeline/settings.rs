@@ -80,8 +80,8 @@ impl SessionSettings {
         applied
     }
 
-    /// The statements that apply them, one each, by name; the encoding comes last, since it says how
-    /// the others are read.
+    /// The statements that apply them, one each, by name; the encoding comes last, since it says
+    /// how the others are read.
     pub fn one_by_one(&self) -> Vec<(String, String)> {
         let is_encoding = |name: &str| name == "client_encoding";
         let (encoding, others): (Vec<_>, Vec<_>) =

@@ -38,8 +38,8 @@ pub(super) struct Round {
 impl Round {
     /// What was taken for the next round is a part of this one.
     fn goes_on_with(&mut self, next: Self) {
-        let Self { plans, unknown, changes, listens, diverted, asked, failed, drew, forgets_drawn } =
-            next;
+        let Self { plans, unknown, changes, listens, diverted, .. } = next;
+        let Self { asked, failed, drew, forgets_drawn, .. } = next;
         self.diverted.extend(diverted);
         self.plans.extend(plans);
         self.unknown |= unknown;
