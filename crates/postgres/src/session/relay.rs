@@ -361,7 +361,8 @@ impl Session {
 
 /// Whether a whole round is still to be answered that waits for nothing of its client.
 fn is_answered_yet(relay: &Relay, server: &Connection) -> bool {
-    !relay.is_first() && !server.script.takes_data()
+    let is_due = server.script.under_way() > 0 && !server.script.takes_data();
+    is_due && !relay.is_first()
 }
 
 fn query_timeout() -> Refusal {
