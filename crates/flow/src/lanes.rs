@@ -25,7 +25,7 @@ pub use group::Group;
 pub use load::{Load, Loaded, Norm};
 pub use opening::{GroupOf, LaneOf, NotOpened, Opened, Opener, REST, open};
 pub use turns::Turn;
-pub use upkeep::{Room, Upkeep};
+pub use upkeep::{Need, Room, Upkeep};
 
 /// What a protocol keeps of the server at a lane's end.
 pub trait Known {

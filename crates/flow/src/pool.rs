@@ -69,6 +69,12 @@ pub trait Opener: 'static {
         false
     }
 
+    /// Another worker has none that counts where those of `key` do, and waits: one that is lent for
+    /// long, as to a lane, is to come back soon.
+    fn give_up_one(&self, key: &Self::Key) {
+        let _ = key;
+    }
+
     /// A connection that the pool is done with: says goodbye, or simply drops it.
     fn close(&self, connection: Self::Connection) {
         drop(connection);

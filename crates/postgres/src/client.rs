@@ -184,6 +184,10 @@ impl Client {
                 let refusal = Refusal::error(sqlstate::FEATURE_NOT_SUPPORTED, what);
                 refusal.routine("RevalidateCachedQuery")
             }
+            Why::Malformed => {
+                Refusal::error(sqlstate::PROTOCOL_VIOLATION, "invalid message format")
+            }
+            Why::HasRun => Refusal::error(sqlstate::NOT_IN_STATE, "portal \"\" cannot be run"),
             Why::NotDrawn => {
                 let what =
                     "the last value drawn from this sequence is not known to be this client's";

@@ -9,7 +9,7 @@ use crate::catalogue::{Catalogue, Unsettled};
 use crate::pipeline::compose::Found;
 use crate::pipeline::round::HELD_MAX;
 use crate::pipeline::statements::Statement;
-use crate::plan::{Facts, Plan, Planner, Scope, Unsettles};
+use crate::plan::{Facts, Plan, Planner, Resting, Scope, Unsettles};
 
 /// A database as one worker knows it.
 pub struct Database {
@@ -90,6 +90,11 @@ impl Database {
     /// the function that tells it.
     pub fn may_ask_last_values(&self) -> bool {
         self.planner().facts().may_ask_last_values()
+    }
+
+    /// How long servers let its sessions rest in a transaction.
+    pub fn resting(&self) -> Resting {
+        self.planner().facts().resting()
     }
 
     /// Counts what its clients do. Cheap: nobody else counts there.

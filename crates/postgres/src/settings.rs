@@ -79,6 +79,10 @@ pub struct Settings {
     /// closed. PostgreSQL's own limit is 1GiB. Before a client has logged in, the limits are
     /// those of PostgreSQL: 10,000 bytes for its first packet, 64KiB for a password.
     pub max_message: Size,
+    /// Memory for what clients have sent and is not sent on yet, of all of them together, beyond
+    /// 256KiB of each: a message that is looked into is held until it is whole. Where it is used
+    /// up, a client whose message goes on hears SQLSTATE 53200 and is closed.
+    pub held_messages: Size,
     /// How long clients and their statements may take.
     pub timeouts: Timeouts,
     /// When a server connection is given up by its client: `session` or `transaction`. A user's
@@ -175,6 +179,7 @@ impl Default for Settings {
             max_connections_per_user: 0,
             max_connections_per_database: 0,
             max_message: Size::from_gib(1),
+            held_messages: Size::from_mib(256),
             timeouts: Timeouts::default(),
             mode: Mode::default(),
             lanes: Lanes::default(),

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::{ArcSwap, Guard};
 use flow::front::{Calls, Reload};
+use flow::memory::Memory;
 use flow::pool;
 use flow::tls::{ServerTls, TlsError};
 use rand::RngCore;
@@ -91,6 +92,8 @@ pub struct Shared {
     /// Shared by the workers' pools, by what they limit.
     budgets: budgets::Budgets,
     counts: pool::Counts,
+    /// For what clients have sent and is not sent on yet.
+    pub(crate) held: Memory,
     /// Clients by user and by database, where that is limited.
     admitted: budgets::Admitted,
     cancels: Mutex<HashMap<i32, Cancel>>,
@@ -117,6 +120,7 @@ impl Shared {
         control: Handle,
     ) -> Result<Arc<Self>, OpenError> {
         let backends = Backends::start(&settings, registry, &control)?;
+        let held_max = settings.held_messages.len();
         let shared = Arc::new(Self {
             logins: Logins::open(&settings)?,
             studies: Arc::new(Semaphore::new(STUDIES_MAX)),
@@ -125,6 +129,7 @@ impl Shared {
             backends,
             budgets: budgets::Budgets::default(),
             counts: pool_counts(registry),
+            held: Memory::new(held_max),
             metrics: Metrics::new(registry),
             control,
             tls,
@@ -165,6 +170,7 @@ impl Shared {
         let (settings, fixed) = settings.keep_fixed(&self.settings());
         self.budgets.reload(&settings);
         self.admitted.reload(&settings);
+        self.held.set_max(settings.held_messages.len());
         self.settings.store(Arc::new(settings));
         fixed
     }

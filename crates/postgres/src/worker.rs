@@ -44,6 +44,9 @@ pub use servers::{Servers, after, some};
 /// How often lanes are looked after.
 const UPKEEP: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// How often it is looked whether a lane is to give its connection to a lease that waits.
+const MAKE_WAY: std::time::Duration = std::time::Duration::from_millis(3);
+
 /// How often it is looked whether the last client has gone, while the worker drains.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 
@@ -147,7 +150,7 @@ impl Front {
         let pool = Pool::new(servers.clone(), kept, shared.pool_counts());
         let slow = SlowLimit::default();
         slow.set(settings.slow_statement.get());
-        Rc::new_cyclic(|me| Self {
+        let front = Rc::new_cyclic(|me| Self {
             backends: shared.backends.clone(),
             scratch: worker.connections.scratch().clone(),
             worker,
@@ -167,7 +170,9 @@ impl Front {
             write_norm: Norm::default(),
             me: me.clone(),
             shared: shared.clone(),
-        })
+        });
+        *front.servers.front.borrow_mut() = Rc::downgrade(&front);
+        front
     }
 
     /// The settings as of the last reload.
@@ -303,7 +308,19 @@ impl Front {
             // One that was made after the pause has not heard of it.
             group.pause(true);
         }
-        group.lease(prefer, deadline).await.map_err(|error| match error {
+        let make_way = async {
+            loop {
+                tokio::time::sleep(MAKE_WAY).await;
+                self.make_way_at_once(group.key());
+            }
+        };
+        let leased = tokio::select! {
+            biased;
+            leased = group.lease(prefer, deadline) => leased,
+            // It never ends.
+            never = make_way => never,
+        };
+        leased.map_err(|error| match error {
             pool::LeaseError::Late => LeaseError::Waited,
             pool::LeaseError::Open(refusal) => LeaseError::Failed(refusal),
             pool::LeaseError::Closed => LeaseError::Failed(stopping()),

@@ -141,7 +141,7 @@ fn beside(lines: &str) -> Beside {
 
 /// Waits until the catalogue is known: clients come to have the connection of those before them,
 /// and it is not cleaned in between. Before that nothing that is left could reach anybody.
-fn until_known(beside: &Beside) {
+pub(super) fn until_known(beside: &Beside) {
     const LAST: &str = "SELECT query FROM pg_stat_activity \
         WHERE usename = 'app' AND backend_type = 'client backend'";
     let sql = "SELECT pg_backend_pid()";

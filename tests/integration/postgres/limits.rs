@@ -244,3 +244,128 @@ fn a_login_that_a_server_has_refused_is_not_tried_again_at_once() {
     let tried = cluster.log().matches("password authentication failed for user \"ann\"").count();
     assert_eq!(tried, 1, "the server was asked once");
 }
+
+#[test]
+fn what_clients_have_sent_and_is_not_whole_has_one_limit_together() {
+    let cluster = Cluster::start();
+    let weir = weir(&[&cluster], "held-messages = \"1MiB\"");
+    // A Parse of 60 MB of which this much has come.
+    let mut out = vec![b'P'];
+    out.extend_from_slice(&60_000_000_u32.to_be_bytes());
+    out.resize(900_000, b' ');
+    let mut first = super::scene::peer(&weir);
+    first.send(&out).expect("it is taken");
+    let limit = Duration::from_millis(300);
+    wait::until("one more is refused", wait::LONG, || {
+        let mut other = super::scene::peer(&weir);
+        other.send(&out).expect("it is taken");
+        match other.hears_within(limit).expect("it is told") {
+            true => {
+                let (tag, body) = other.message().expect("it is told why");
+                let said = String::from_utf8_lossy(&body).into_owned();
+                assert!(tag == b'E' && said.contains("C53200\0"), "{said}");
+                true
+            }
+            false => false,
+        }
+    });
+    // Short ones are of no account.
+    assert_eq!(super::scene::asks(&mut super::scene::peer(&weir), "SELECT 1").value(), Some("1"));
+    assert!(!first.hears_within(limit).expect("it is there"), "who came first goes on");
+    drop(first);
+    wait::until("what it has sent is forgotten", wait::LONG, || {
+        let mut other = super::scene::peer(&weir);
+        other.send(&out).expect("it is taken");
+        !other.hears_within(limit).expect("it is told")
+    });
+}
+
+#[test]
+fn the_servers_own_limits_of_pauses_hold_where_no_server_knows_of_a_transaction() {
+    let cluster = Cluster::start();
+    cluster.sql("CREATE ROLE app LOGIN");
+    let weir = weir(&[&cluster], "");
+    super::scene::until_known(&weir, &mut client(&weir).expect("let in"));
+    let ends = |queries: &[&str], code: &str| {
+        let said = told(&weir, &session(queries));
+        assert!(said.contains(&format!("C{code}\0")), "{queries:?}: {said:?}");
+    };
+    let own = "SET idle_in_transaction_session_timeout = '300ms'";
+    ends(&[own, "BEGIN"], "25P03");
+    ends(&[own, "BEGIN", "SELECT count(*) FROM pg_class"], "25P03");
+    ends(&[own, "BEGIN", "CREATE TEMP TABLE t ()"], "25P03");
+    ends(&["SET idle_session_timeout = '300ms'", "SELECT 1"], "57P05");
+    // The server's, and a role's.
+    let rests = |user: &str| {
+        let mut out = Vec::new();
+        put_start(&mut out, 0, [("user", user), ("database", SUPERUSER)]);
+        put_query(&mut out, b"BEGIN");
+        out
+    };
+    cluster.sql("ALTER SYSTEM SET idle_in_transaction_session_timeout = '400ms'");
+    cluster.reload();
+    let is_closed = |user: &str| {
+        let mut stream = TcpStream::connect(weir.postgres).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket's option");
+        stream.write_all(&rests(user)).expect("it takes them");
+        let mut said = Vec::new();
+        let _ = stream.read_to_end(&mut said);
+        String::from_utf8_lossy(&said).contains("C25P03\0")
+    };
+    wait::until("the server's own limit is known", wait::LONG, || is_closed("app"));
+    cluster.sql("ALTER SYSTEM RESET idle_in_transaction_session_timeout");
+    cluster.sql("ALTER ROLE app SET idle_in_transaction_session_timeout = '400ms'");
+    cluster.reload();
+    wait::until("a role's limit is its own", wait::LONG, || {
+        is_closed("app") && !is_closed(SUPERUSER)
+    });
+}
+
+/// How long a statement may take of a client that finds all server connections taken by lanes: it
+/// was seconds.
+const SOON: Duration = Duration::from_secs(1);
+
+#[test]
+fn lanes_give_their_connections_to_whoever_waits_for_one() {
+    let cluster = Cluster::start();
+    cluster.sql("CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 0)");
+    let table = super::scene::table(&[&cluster], "");
+    let weir = Setup::new().top("workers = 16").table(&table).start();
+    let mut clients: Vec<_> = (0..64).map(|_| client(&weir).expect("let in")).collect();
+    super::scene::until_known(&weir, &mut clients[0]);
+    for turn in 0..3 {
+        for client in &mut clients {
+            for _ in 0..3 {
+                assert_eq!(value(client, "SELECT count(*) FROM t").as_deref(), Ok("1"));
+            }
+        }
+        for (n, client) in clients.iter_mut().enumerate() {
+            let begun = std::time::Instant::now();
+            client.batch_execute("BEGIN; UPDATE t SET v = v + 1; COMMIT").expect("it is run");
+            let took = begun.elapsed();
+            assert!(took < SOON, "turn {turn}, client {n}: {took:?}");
+        }
+    }
+}
+
+#[test]
+fn clients_with_other_settings_take_turns_on_one_connection_at_once() {
+    let cluster = Cluster::start();
+    let weir = weir(&[&cluster], "pool.size = 1");
+    let named = |name: &str| {
+        let mut config = config(weir.postgres, SUPERUSER, SUPERUSER);
+        config.application_name(name).connect(NoTls).expect("let in")
+    };
+    let (mut one, mut other) = (named("one"), named("other"));
+    super::scene::until_known(&weir, &mut one);
+    let begun = std::time::Instant::now();
+    for _ in 0..10 {
+        for client in [&mut one, &mut other] {
+            for _ in 0..5 {
+                value(client, "SELECT count(*) FROM pg_class").expect("it is run");
+            }
+        }
+    }
+    let took = begun.elapsed();
+    assert!(took < SOON * 5, "20 turns took {took:?}: it was 2 s each");
+}

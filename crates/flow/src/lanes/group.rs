@@ -263,6 +263,11 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
         }
     }
 
+    /// Whether one of its lanes finishes what it has, and ends then.
+    pub fn is_finishing(&self) -> bool {
+        self.lanes.borrow().iter().any(|lane| lane.handle.is_quarantined())
+    }
+
     /// Lets a lane finish where there are more than there may be.
     pub fn retire_beyond_limit(&self) {
         let lanes = self.lanes.borrow();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
-use super::{GroupOf, LaneOf, Limits, NotOpened, Opened, Opener, Picked, Room, Upkeep, open};
+use super::{GroupOf, LaneOf, Limits, Need, NotOpened, Opened, Opener, Picked, Room, Upkeep, open};
 use crate::lane::{self, Fate, Orphan, Owner, Protocol, Step, What, Why};
 use crate::scratch::Scratch;
 
@@ -272,13 +272,20 @@ fn the_lane_that_can_best_be_done_without_makes_way() {
         let (one, _one) = busy(1).await;
         let (two, _two) = busy(2).await;
         let now = Instant::now();
-        Group::make_way(&[&one, &two], now);
+        Group::make_way(&[&one, &two], Need::More, now);
         assert_eq!((finishing(&one), finishing(&two)), (0, 1), "the only lane stays");
         let (unused, _unused) = busy(1).await;
-        Group::make_way(&[&unused], now + Duration::from_secs(2));
+        Group::make_way(&[&unused], Need::More, now + Duration::from_secs(2));
         assert_eq!(finishing(&unused), 1, "but where nobody uses it");
         let is_tried = Cell::new(false);
         let picked = unused.pick(Instant::now(), Duration::ZERO, || is_tried.set(true));
         assert!(matches!(picked, Picked::Busy) && !is_tried.get(), "and none comes in its place");
+        let (one, _one) = busy(1).await;
+        let (other, _other) = busy(1).await;
+        for _ in 0..2 {
+            Group::make_way(&[&one, &other], Need::Any, now);
+            let finish = finishing(&one) + finishing(&other);
+            assert_eq!(finish, 1, "a lane in use goes where nothing else will come free");
+        }
     });
 }

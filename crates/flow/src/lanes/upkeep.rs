@@ -21,6 +21,15 @@ pub struct Upkeep {
     pub idle: Option<Duration>,
 }
 
+/// What those wait for to whom a lane is to give its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// One more: they have some, which come free by themselves.
+    More,
+    /// Any: lanes have all there are.
+    Any,
+}
+
 /// How many connections are there for the lanes of groups that take them from one pool.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
@@ -72,13 +81,17 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
     }
 
     /// Others wait for connections of the pool that these groups take theirs from: the lane that
-    /// can best be done without gives up its own.
-    pub fn make_way(alike: &[&Self], now: Instant) {
+    /// can best be done without gives up its own. `need`: whether they have any connection.
+    pub fn make_way(alike: &[&Self], need: Need, now: Instant) {
         // The only lane of those who use it spares the pool more than it takes.
         let spare = alike.iter().filter(|of| {
             let (lanes, unused) = (of.count(), now.saturating_duration_since(of.used()));
-            lanes > 1 || (lanes > 0 && unused > UNUSED_UNDER_PRESSURE)
+            lanes > 1 || (lanes > 0 && (need == Need::Any || unused > UNUSED_UNDER_PRESSURE))
         });
+        // The connection of one that is finishing is as good as free.
+        if need == Need::Any && alike.iter().any(|of| of.is_finishing()) {
+            return;
+        }
         if let Some(of) = spare.min_by_key(|of| of.used()) {
             of.retire_one();
             of.rest(now);

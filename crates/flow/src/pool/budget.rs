@@ -27,6 +27,8 @@ struct Shared {
     limit: Limit,
     /// How many pools are stuck here.
     wanted: AtomicUsize,
+    /// How many of them have no connection at all.
+    starving: AtomicUsize,
     /// Since when, in milliseconds of `epoch`.
     since: AtomicU64,
     epoch: Instant,
@@ -49,6 +51,7 @@ impl Budget {
         Self(Arc::new(Shared {
             limit,
             wanted: AtomicUsize::new(0),
+            starving: AtomicUsize::new(0),
             since: AtomicU64::new(0),
             epoch: Instant::now(),
             pools: Mutex::default(),
@@ -171,6 +174,8 @@ pub(super) struct Account {
     /// Connections of this pool that count here.
     own: Cell<usize>,
     stuck: Cell<bool>,
+    /// It waits without any connection.
+    starving: Cell<bool>,
     /// Whether a group found no room here since [`Account::look_anew`].
     refused: Cell<bool>,
 }
@@ -178,7 +183,8 @@ pub(super) struct Account {
 impl Account {
     pub(super) fn open(budget: Budget, pool: &Arc<Notify>) -> Self {
         let pool = budget.join(pool);
-        Self { budget, pool, own: Cell::new(0), stuck: Cell::new(false), refused: Cell::new(false) }
+        let (own, stuck, starving, refused) = Default::default();
+        Self { budget, pool, own, stuck, starving, refused }
     }
 
     pub(super) fn is_of(&self, budget: &Budget) -> bool {
@@ -196,6 +202,7 @@ impl Account {
         }
         let permit = self.budget.0.limit.take()?;
         self.own.set(self.own.get() + 1);
+        self.starve(false);
         if self.stuck.get() {
             self.budget.had_turn(self.pool);
         }
@@ -205,8 +212,18 @@ impl Account {
     /// Says that this pool can not open a connection that is waited for.
     pub(super) fn refuse(&self) {
         self.refused.set(true);
+        self.starve(self.own.get() == 0);
         if !self.stuck.replace(true) {
             self.budget.want(self.pool);
+        }
+    }
+
+    fn starve(&self, starves: bool) {
+        let starving = &self.budget.0.starving;
+        match (self.starving.replace(starves), starves) {
+            (false, true) => drop(starving.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(starving.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
         }
     }
 
@@ -218,6 +235,7 @@ impl Account {
     /// Takes back that this pool waits if nobody was refused. Whether the pool waits.
     pub(super) fn settle(&self) -> bool {
         if !self.refused.get() && self.stuck.replace(false) {
+            self.starve(false);
             self.budget.want_no_more(self.pool);
         }
         self.stuck.get()
@@ -234,6 +252,13 @@ impl Account {
     pub(super) fn is_wanted(&self) -> bool {
         let wanted = self.budget.wanted();
         wanted > usize::from(self.stuck.get())
+    }
+
+    /// Whether another pool waits that has no connection at all, and this one can do with one less,
+    /// or is to take turns with it: even one that is used by many is given up then.
+    pub(super) fn feeds(&self) -> bool {
+        let starving = self.budget.0.starving.load(Ordering::Relaxed);
+        starving > usize::from(self.starving.get()) && (self.own.get() > 1 || self.is_owed())
     }
 
     /// Whether another pool waits and this one has more than its share: even a connection that is

@@ -14,7 +14,7 @@ use super::{Counts, Figures, Lease, LeaseError, Opener, Settings, Shared};
 pub struct Group<S: Opener>(pub(super) Rc<Inner<S>>);
 
 pub(super) struct Inner<S: Opener> {
-    key: S::Key,
+    pub(super) key: S::Key,
     pub(super) pool: Weak<Shared<S>>,
     pub(super) opener: Rc<S>,
     pub(super) counts: Counts,

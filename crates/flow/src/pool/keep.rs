@@ -85,6 +85,10 @@ impl<S: Opener> Group<S> {
                 }
                 self.close_one_idle();
             }
+            if account.feeds() {
+                self.0.opener.give_up_one(&self.0.key);
+                return true;
+            }
         }
         false
     }

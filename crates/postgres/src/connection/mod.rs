@@ -2,6 +2,7 @@
 
 mod account;
 mod record;
+mod settle;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ use crate::server::{CancelKey, Dialled};
 use account::Account;
 
 pub use record::{Key, Record, ServerState};
+pub use settle::RefusedSetting;
 
 /// Of an outgoing buffer's memory so much is kept while nothing is in it.
 const KEPT: usize = 16 * 1024;
@@ -43,6 +45,8 @@ enum Own {
     Settings(Applied),
     /// A statement that is to fail.
     Fails,
+    /// Statements that bring back what its client's session began with; they may fail.
+    Restores,
 }
 
 /// What its backend was like before a connection was opened.
@@ -96,6 +100,11 @@ pub struct Connection {
     /// What the server said to the first of them that failed: an ErrorResponse's body. What was
     /// asked behind it ran without what Weir meant to put in front of it.
     pub own_error: Option<Box<[u8]>>,
+    /// What the server said where it does not accept any more what a session began with.
+    pub not_restored: Option<Box<[u8]>>,
+    /// A former client may have used temporary tables, which no statement ends: the server takes no
+    /// other `temp_buffers` from then on (`check_temp_buffers`).
+    pub has_local_buffers: bool,
 }
 
 /// In front of what a connection takes on: a predecessor's time limit does not end it half-way, and
@@ -135,6 +144,8 @@ impl Connection {
             drew: false,
             own: VecDeque::new(),
             own_error: None,
+            not_restored: None,
+            has_local_buffers: false,
         }
     }
 
@@ -171,6 +182,7 @@ impl Connection {
     /// Whether it could be given to another client as far as the protocol goes; see also `leaves`.
     pub fn is_free(&self) -> bool {
         !self.broken
+            && self.own_error.is_none()
             && self.status == Status::Idle
             && self.script.is_idle()
             && self.rest.is_empty()
@@ -201,6 +213,11 @@ impl Connection {
     /// Appends a statement of Weir's own, whose answer nobody hears.
     pub fn ask(&mut self, sql: &str) {
         self.ask_for(sql, Own::Statement);
+    }
+
+    /// Appends what brings back what its client's session began with.
+    pub fn ask_to_restore(&mut self, sql: &str) {
+        self.ask_for(sql, Own::Restores);
     }
 
     /// Has the open transaction fail.
@@ -301,75 +318,6 @@ impl Connection {
         })
     }
 
-    /// Sends what is to be sent and waits until all of it is answered; nobody hears the answers.
-    ///
-    /// # Errors
-    /// The server's own words, or what became of the connection.
-    pub async fn settle(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
-        let mut failed = None;
-        std::future::poll_fn(|cx| {
-            while !self.script.is_idle() || self.unsent() > 0 {
-                let sent = self.poll_send(cx);
-                let heard = self.poll_hear(cx, scratch, &mut |_, heard| {
-                    if let Heard::Failed { body, .. } = heard {
-                        failed.get_or_insert_with(|| refusal_of(body));
-                    }
-                });
-                if !matches!(ready!(heard), Ok(true)) || matches!(sent, Poll::Ready(Err(_))) {
-                    self.broken = true;
-                    failed.get_or_insert_with(|| {
-                        let what = "the server closed the connection";
-                        Refusal::error(sqlstate::CONNECTION_FAILURE, what)
-                    });
-                    break;
-                }
-            }
-            Poll::Ready(())
-        })
-        .await;
-        match failed {
-            None => Ok(()),
-            Some(refusal) => {
-                self.broken = true;
-                Err(refusal)
-            }
-        }
-    }
-
-    /// As `settle`, for no longer than a login may take.
-    ///
-    /// # Errors
-    /// As of `settle`, or it took too long.
-    pub async fn settle_in_time(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
-        let limit = self.backend.server().target.connect_timeout;
-        let settled = tokio::time::timeout(limit, self.settle(scratch)).await;
-        settled.unwrap_or_else(|_| {
-            self.broken = true;
-            let what = "the server took longer than the backend's connect-timeout";
-            Err(Refusal::error(sqlstate::CONNECTION_FAILURE, what))
-        })
-    }
-
-    /// Rids it of all that a session has left on it, and of the seed that a text may have set.
-    ///
-    /// # Errors
-    /// The server's own words, what became of the connection, or that something stays.
-    pub async fn forget_session(&mut self, scratch: &Scratch) -> Result<(), Refusal> {
-        if self.leaves == Leaves::Lasting {
-            self.broken = true;
-            let what = "what a session has left can only be ended with its connection";
-            return Err(Refusal::error(sqlstate::CONNECTION_FAILURE, what));
-        }
-        self.ask_for("DISCARD ALL", Own::Settings("".into()));
-        let seed = rand::random_range(-1.0..1.0);
-        self.ask(&format!("SELECT pg_catalog.setseed({seed:.15})"));
-        self.prepared.clear();
-        self.settings = None;
-        self.settle_in_time(scratch).await?;
-        (self.leaves, self.drew) = (Leaves::Nothing, false);
-        Ok(())
-    }
-
     /// The answers under way, and what they change.
     pub fn parts(&mut self) -> (&mut Script, Known<'_>) {
         let known = Known {
@@ -377,10 +325,12 @@ impl Connection {
             reported: &mut self.reported,
             status: &mut self.status,
             leaves: &mut self.leaves,
+            has_local_buffers: &mut self.has_local_buffers,
             record: &self.record,
             settings: &mut self.settings,
             own: &mut self.own,
             own_error: &mut self.own_error,
+            not_restored: &mut self.not_restored,
             broken: &mut self.broken,
             account: &mut self.account,
         };
@@ -413,10 +363,13 @@ pub struct Known<'a> {
     pub status: &'a mut Status,
     /// What its clients may have left on it.
     pub leaves: &'a mut Leaves,
+    /// They may have used temporary tables.
+    pub has_local_buffers: &'a mut bool,
     record: &'a Record,
     settings: &'a mut Option<Applied>,
     own: &'a mut VecDeque<Own>,
     own_error: &'a mut Option<Box<[u8]>>,
+    not_restored: &'a mut Option<Box<[u8]>>,
     broken: &'a mut bool,
     account: &'a mut Account,
 }
@@ -436,13 +389,15 @@ impl Known<'_> {
             _ => {}
         }
         match *heard {
-            Heard::Failed { body, swallowed: true } if self.own.front() != Some(&Own::Fails) => {
-                *self.broken = true;
-                self.own_error.get_or_insert_with(|| body.into());
-            }
+            Heard::Failed { body, swallowed: true } => match self.own.front() {
+                Some(Own::Fails) => {}
+                Some(Own::Restores) => *self.not_restored = Some(body.into()),
+                _ => drop(self.own_error.get_or_insert_with(|| body.into())),
+            },
             Heard::Ready { status, swallowed: true } => {
                 *self.status = status;
                 if let Some(Own::Settings(settings)) = self.own.pop_front()
+                    && self.own_error.is_none()
                     && !*self.broken
                 {
                     *self.settings = Some(settings);
@@ -450,6 +405,7 @@ impl Known<'_> {
             }
             Heard::Prepared(number) => self.prepared.confirmed(number),
             Heard::NotPrepared(number) => self.prepared.not_prepared(number),
+            Heard::Forgotten { number, left_out } => self.prepared.closed(number, left_out),
             Heard::Shape(number, shape) => self.prepared.described(number, shape),
             Heard::Ready { status, .. } | Heard::ReadyAgain(status) => *self.status = status,
             Heard::Parameter(body) => {
@@ -480,7 +436,7 @@ fn own(parameters: Vec<(String, String)>) -> Reported {
 }
 
 /// A server's error, for a client that did not ask for it.
-fn refusal_of(body: &[u8]) -> Refusal {
+pub fn refusal_of(body: &[u8]) -> Refusal {
     match Fields::read(body) {
         Ok(fields) => Refusal::of_server(&fields),
         Err(_) => Refusal::error(sqlstate::INTERNAL_ERROR, "the server refused"),

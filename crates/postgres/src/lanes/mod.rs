@@ -11,7 +11,7 @@
 mod group;
 mod ticket;
 
-pub use flow::lanes::{Limits, Load, Loaded, Norm, Room, Upkeep};
+pub use flow::lanes::{Limits, Load, Loaded, Need, Norm, Room, Upkeep};
 pub use group::{Group, Key, Known, Lane, Picked};
 pub use ticket::{Attendant, Editing, Needs, Ticket, Told, is_for_another};
 use wire::postgres::reply::{Run, Scanner};

@@ -253,6 +253,9 @@ impl Ticket {
                 (Heard::NotPrepared(number), Some(lane)) => {
                     lane.prepared.borrow_mut().not_prepared(number);
                 }
+                (Heard::Forgotten { number, left_out }, Some(lane)) => {
+                    lane.prepared.borrow_mut().closed(number, left_out);
+                }
                 _ => {}
             });
         }
@@ -374,6 +377,9 @@ impl Editing {
             }
             Heard::Prepared(number) => lane.prepared.borrow_mut().confirmed(number),
             Heard::NotPrepared(number) => lane.prepared.borrow_mut().not_prepared(number),
+            Heard::Forgotten { number, left_out } => {
+                lane.prepared.borrow_mut().closed(number, left_out);
+            }
             Heard::Shape(number, shape) => lane.prepared.borrow_mut().described(number, shape),
             Heard::Failed { .. } => client.set_failed(true),
             _ => {}

@@ -15,10 +15,7 @@ use super::names::{Named, Names};
 use super::prepared::Prepared;
 use super::round::messages;
 use super::script::{Expect, Fate, Script, Why};
-use super::statements::{Name, PREFIX, Statement, Statements};
-
-/// The name of a statement that is there only so that another Parse of that name fails.
-const THERE: u64 = 0;
+use super::statements::{Name, PREFIX, Statement, Statements, THERE};
 
 /// Where statements are looked up while messages are written for one server.
 pub struct Composer<'a> {
@@ -104,8 +101,8 @@ impl Composer<'_> {
                 let bind = Bind::read(body)?;
                 self.found.binds += 1;
                 match self.there(bind.statement, out, script) {
-                    Some(statement) => bind.put_as(out, &statement.name()),
-                    None => bind.put_as(out, &not_there(bind.statement)),
+                    Some(statement) => bind.put_as(out, &statement.name),
+                    None => bind.put_as(out, &self.not_there(bind.statement)),
                 }
                 script.expect(Expect::Bind(Fate::Pass));
                 return Ok(());
@@ -113,8 +110,8 @@ impl Composer<'_> {
             tag::DESCRIBE => match Target::of_describe(body)? {
                 Target::Statement(name) => {
                     match self.there(name, out, script) {
-                        Some(statement) => put_describe(out, Target::Statement(&statement.name())),
-                        None => put_describe(out, Target::Statement(&not_there(name))),
+                        Some(statement) => put_describe(out, Target::Statement(&statement.name)),
+                        None => put_describe(out, Target::Statement(&self.not_there(name))),
                     }
                     script.expect(Expect::DescribeStatement);
                     return Ok(());
@@ -135,7 +132,13 @@ impl Composer<'_> {
                 script.expect(Expect::Sync);
             }
             tag::QUERY => {
-                self.names.query();
+                if script.is_within() && self.names.has_unnamed() {
+                    // An error in front of it has the server leave it out.
+                    self.names.change(b"", None);
+                    script.expect(Expect::Deallocate(b""));
+                } else {
+                    self.names.query();
+                }
                 self.names.next_round();
                 script.expect(Expect::Query(Fate::Pass));
             }
@@ -163,7 +166,7 @@ impl Composer<'_> {
         self.found.parsed = true;
         self.prepare(&statement, self.changes, out, script);
         self.found.binds += 1;
-        put_bind_written(out, &statement.name(), lifted.count, &lifted.values);
+        put_bind_written(out, &statement.name, lifted.count, &lifted.values);
         script.expect(Expect::Bind(Fate::Swallow));
         if has_rows {
             put_describe(out, Target::Portal(b""));
@@ -177,7 +180,7 @@ impl Composer<'_> {
     pub fn own(&mut self, sql: &[u8], out: &mut Vec<u8>, script: &mut Script) {
         let statement = self.statements.known(sql, &[0; 2]);
         self.prepare(&statement, self.changes, out, script);
-        put_bind_written(out, &statement.name(), 0, &[]);
+        put_bind_written(out, &statement.name, 0, &[]);
         script.expect(Expect::Bind(Fate::Swallow));
         put_execute(out, b"", 0);
         script.expect(Expect::Execute(Fate::Swallow));
@@ -229,9 +232,9 @@ impl Composer<'_> {
     /// Appends what the server refuses in place of a statement that is run, so that the transaction
     /// fails and the rest of the round is left out.
     pub fn refuse_to_run(&mut self, why: Why, out: &mut Vec<u8>, script: &mut Script) {
-        let there = Name::of(THERE);
-        self.there_for_certain(&there, out, script);
-        put_parse(out, &there, b"", &[]);
+        let there = self.statements.there();
+        self.there_for_certain(there, out, script);
+        put_parse(out, there, b"", &[]);
         script.expect(Expect::Refuse(why));
     }
 
@@ -275,11 +278,11 @@ impl Composer<'_> {
     /// round is left out: it is asked for one of a name that it has for certain. What is wrong with
     /// the statement itself it says first.
     fn refuse(&mut self, parse: &Parse<'_>, why: Why, out: &mut Vec<u8>, script: &mut Script) {
-        let there = Name::of(THERE);
-        self.there_for_certain(&there, out, script);
+        let there = self.statements.there();
+        self.there_for_certain(there, out, script);
         match why {
-            Why::Taken => parse.put_as(out, &there),
-            _ => put_parse(out, &there, b"", &[]),
+            Why::Taken => parse.put_as(out, there),
+            _ => put_parse(out, there, b"", &[]),
         }
         script.expect(Expect::Refuse(why));
         self.names.change(parse.name, self.names.get(parse.name).cloned());
@@ -299,8 +302,19 @@ impl Composer<'_> {
             script.expect(Expect::Close(Fate::Invent));
         } else {
             // It may have been prepared by a statement.
-            put_close(out, Target::Statement(&not_there(name)));
+            put_close(out, Target::Statement(&self.not_there(name)));
             script.expect(Expect::Close(Fate::Pass));
+        }
+    }
+
+    /// The name on the server of what the client has not got by the protocol. Those of Weir's own
+    /// are kept from it, whoever may have told it of one.
+    fn not_there<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
+        let is_own = || self.prepared.has_named(name) || *name == **self.statements.there();
+        if name.starts_with(PREFIX) && is_own() {
+            [b" ", name].concat().into()
+        } else {
+            name.into()
         }
     }
 
@@ -332,15 +346,6 @@ impl Composer<'_> {
             self.prepared.prepare(statement, Fate::Swallow, self.changes, out, script);
         }
     }
-}
-
-/// The name on servers of what the client has not got.
-fn not_there(name: &[u8]) -> Cow<'_, [u8]> {
-    if !name.starts_with(PREFIX) {
-        return name.into();
-    }
-    // Those of other clients have such names.
-    [b" ", name].concat().into()
 }
 
 #[cfg(test)]

@@ -173,6 +173,7 @@ impl Way {
             let taken = script.hear(&said, &mut |event| match event {
                 Heard::Prepared(number) => prepared.confirmed(number),
                 Heard::NotPrepared(number) => prepared.not_prepared(number),
+                Heard::Forgotten { number, left_out } => prepared.closed(number, left_out),
                 event => note(names, heard, event),
             });
             assert_eq!(taken, Ok(said.len()));

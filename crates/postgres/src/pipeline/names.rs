@@ -231,11 +231,16 @@ impl Names {
         self.clean(name);
     }
 
+    /// Whether there is an unnamed statement, or may be one.
+    pub fn has_unnamed(&self) -> bool {
+        self.unnamed.named.is_some() || self.at(self.unnamed.last).is_some()
+    }
+
     /// A Query is being sent, which closes the unnamed statement (PostgreSQL documentation,
     /// "Message Flow", "Extended Query").
     #[inline]
     pub fn query(&mut self) {
-        if self.unnamed.named.is_some() || self.at(self.unnamed.last).is_some() {
+        if self.has_unnamed() {
             self.set(b"", None);
         }
     }

@@ -6,12 +6,12 @@
 
 use std::collections::HashMap;
 
-use wire::postgres::frontend::{Target, put_describe};
+use wire::postgres::frontend::{Target, put_close, put_describe};
 
 use super::names::Limits;
 use super::script::{Expect, Fate, Script};
 use super::shape::Shape;
-use super::statements::{self, Statement};
+use super::statements::{Name, Statement};
 
 /// After these errors what is prepared on a server is closed and prepared again before it is used:
 /// it is not there, is there already, or its result has changed.
@@ -29,6 +29,7 @@ enum State {
 /// A statement on one server connection.
 #[derive(Debug, Clone)]
 struct Kept {
+    name: Name,
     state: State,
     /// The connection's epoch in which its Parse went out.
     epoch: u64,
@@ -42,10 +43,30 @@ struct Kept {
     len: usize,
 }
 
+/// A statement that is to be gone from a server connection, and may be there.
+#[derive(Debug)]
+struct Leaving {
+    name: Name,
+    /// What its parameters and its result were; the server's word may still be under way.
+    shape: Shape,
+    /// Its Closes that are not answered.
+    under_way: u32,
+    /// One was left out behind an error.
+    stays: bool,
+}
+
+impl Leaving {
+    fn what(&self) -> (Name, Shape) {
+        (self.name.clone(), self.shape.clone())
+    }
+}
+
 /// The statements of one server connection.
 #[derive(Debug)]
 pub struct Prepared {
     known: HashMap<u64, Kept>,
+    /// What is not known any more, until the server has closed it.
+    leaving: HashMap<u64, Leaving>,
     /// Parses under way of each: what one of them comes to is not what the last one will.
     parses: HashMap<u64, u32>,
     clock: u64,
@@ -60,8 +81,8 @@ pub struct Prepared {
 impl Prepared {
     /// None; so many are kept on the server.
     pub fn new(limits: Limits) -> Self {
-        let (known, parses) = Default::default();
-        Self { known, parses, clock: 0, epoch: 0, bytes: 0, limits, has_closed: false }
+        let (known, leaving, parses) = Default::default();
+        Self { known, leaving, parses, clock: 0, epoch: 0, bytes: 0, limits, has_closed: false }
     }
 
     /// Whether the statement is there for certain, prepared in this epoch and when the catalogue
@@ -109,6 +130,12 @@ impl Prepared {
 
     /// The server has described it.
     pub fn described(&self, number: u64, shape: u64) {
+        // Answers come in the order of the questions.
+        if let Some(of) = self.leaving.get(&number).filter(|of| of.under_way > 0)
+            && of.shape.get().is_none()
+        {
+            return of.shape.set(Some(shape));
+        }
         if let Some(kept) = self.known.get(&number)
             && !self.parses.contains_key(&number)
         {
@@ -130,7 +157,7 @@ impl Prepared {
     ) {
         let (len, is_known) = (statement.bytes(), self.known.contains_key(&statement.number));
         if is_known || self.has_closed {
-            statement.write_close(out);
+            put_close(out, Target::Statement(&statement.name));
             script.expect(Expect::Close(Fate::Swallow));
         }
         if !is_known {
@@ -139,13 +166,14 @@ impl Prepared {
         }
         statement.write_parse(out);
         script.expect(Expect::Parse(fate, statement.number));
-        put_describe(out, Target::Statement(&statement.name()));
+        put_describe(out, Target::Statement(&statement.name));
         script.expect(Expect::Shape(statement.number));
         *self.parses.entry(statement.number).or_default() += 1;
         self.clock += 1;
         let (epoch, used) = (self.epoch, self.clock);
         let (state, shape) = (State::Pending, Shape::default());
-        let kept = Kept { state, epoch, since, shape, used, len };
+        let name = statement.name.clone();
+        let kept = Kept { name, state, epoch, since, shape, used, len };
         self.known.insert(statement.number, kept);
     }
 
@@ -156,22 +184,61 @@ impl Prepared {
             let Some(number) = oldest else { return };
             if let Some(kept) = self.known.remove(&number) {
                 self.bytes -= kept.len;
+                self.close(number, (kept.name, kept.shape), out, script);
             }
-            self.has_closed = true;
-            statements::close(number, out);
-            script.expect(Expect::Close(Fate::Swallow));
+        }
+        // What an error has left there goes with what comes, so that it does not add up.
+        let stays = self.leaving.iter().find(|(_, of)| of.stays && of.under_way == 0);
+        if let Some((number, of)) = stays.map(|(number, of)| (*number, of.what())) {
+            self.close(number, of, out, script);
         }
     }
 
-    /// Appends what closes all of them. Should that be left out behind an error, they are taken for
-    /// not there all the same.
+    /// Appends what closes all of them, and what an error may have left there.
     pub fn close_all(&mut self, out: &mut Vec<u8>, script: &mut Script) {
-        for (number, _) in self.known.drain() {
-            statements::close(number, out);
-            script.expect(Expect::Close(Fate::Swallow));
-            self.has_closed = true;
+        let known = std::mem::take(&mut self.known).into_iter();
+        let known = known.map(|(number, kept)| (number, (kept.name, kept.shape)));
+        let leaving = self.leaving.iter().map(|(number, of)| (*number, of.what()));
+        let all: HashMap<_, _> = leaving.chain(known).collect();
+        for (number, of) in all {
+            self.close(number, of, out, script);
         }
         self.bytes = 0;
+    }
+
+    fn close(
+        &mut self,
+        number: u64,
+        (name, shape): (Name, Shape),
+        out: &mut Vec<u8>,
+        script: &mut Script,
+    ) {
+        self.has_closed = true;
+        put_close(out, Target::Statement(&name));
+        script.expect(Expect::Forget(number));
+        let before = self.leaving.remove(&number);
+        let under_way = before.as_ref().map_or(0, |before| before.under_way) + 1;
+        let stays = before.as_ref().is_some_and(|before| before.stays);
+        // What is heard first is of what was prepared first.
+        let before = before.map(|before| before.shape).filter(|shape| shape.get().is_none());
+        let shape = before.unwrap_or(shape);
+        self.leaving.insert(number, Leaving { name, shape, under_way, stays });
+    }
+
+    /// A Close of what is not known any more was answered, or `left_out` behind an error.
+    pub fn closed(&mut self, number: u64, left_out: bool) {
+        let Some(of) = self.leaving.get_mut(&number) else { return };
+        of.under_way = of.under_way.saturating_sub(1);
+        of.stays = left_out;
+        if !of.stays && of.under_way == 0 {
+            self.leaving.remove(&number);
+        }
+    }
+
+    /// Whether a statement of Weir's may be there under this name.
+    pub fn has_named(&self, name: &[u8]) -> bool {
+        let known = self.known.values().map(|kept| &kept.name);
+        known.chain(self.leaving.values().map(|of| &of.name)).any(|own| **own == *name)
     }
 
     /// The server has prepared it.
@@ -210,6 +277,8 @@ impl Prepared {
     /// All of them are gone (`DISCARD ALL`, `DEALLOCATE ALL`).
     pub fn clear(&mut self) {
         self.known.clear();
+        // Of those whose Close is under way its answer is still to come, and changes nothing.
+        self.leaving.clear();
         (self.bytes, self.has_closed) = (0, false);
     }
 }
@@ -240,5 +309,28 @@ mod tests {
         assert_eq!(prepare(&[b'x'; 999]), [4, 5]);
         assert_eq!(prepare(&[b'y'; 5000]), [6], "one that is too long is alone");
         assert_eq!(prepare(b"7"), [7]);
+    }
+
+    #[test]
+    fn what_an_error_has_left_there_is_closed_again() {
+        let statements = Statements::new(Limits { count: 100, bytes: 100_000 });
+        let mut prepared = Prepared::new(Limits { count: 100, bytes: 100_000 });
+        let statement = statements.known(b"select 'ann''s'", b"");
+        prepared.prepare(&statement, Fate::Pass, 0, &mut Vec::new(), &mut Script::default());
+        prepared.confirmed(1);
+        let closes = |prepared: &mut Prepared| {
+            let mut out = Vec::new();
+            prepared.close_all(&mut out, &mut Script::default());
+            out.windows(statement.name.len()).filter(|part| **part == *statement.name).count()
+        };
+        assert_eq!(closes(&mut prepared), 1);
+        // Nobody knows yet what becomes of the first.
+        assert_eq!(closes(&mut prepared), 1);
+        prepared.closed(1, true);
+        prepared.closed(1, true);
+        assert!(prepared.has_named(&statement.name));
+        assert_eq!(closes(&mut prepared), 1);
+        prepared.closed(1, false);
+        assert_eq!(closes(&mut prepared), 0);
     }
 }

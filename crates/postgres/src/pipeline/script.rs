@@ -120,6 +120,12 @@ impl Script {
         self.skipping
     }
 
+    /// Whether what was expected last is answered in the midst of a round.
+    pub fn is_within(&self) -> bool {
+        let ends = |answer: &Expect| matches!(answer, Expect::Sync | Expect::Query(_));
+        self.expected.back().is_some_and(|answer| !ends(answer))
+    }
+
     /// Whether nothing is under way, and the server takes whatever comes.
     pub fn is_idle(&self) -> bool {
         self.expected.is_empty()
@@ -213,11 +219,9 @@ impl Script {
                 Expect::CopyEnd => (&[][..], false),
                 _ => return,
             };
-            if message.is_empty() {
-                self.expected.pop_front();
-                continue;
+            if !message.is_empty() {
+                on(Heard::Bytes(message));
             }
-            on(Heard::Bytes(message));
             if names {
                 on(Heard::Name(Outcome::Done));
             }
@@ -273,6 +277,9 @@ impl Script {
         if let Some(Expect::Shape(number)) = self.expected.front() {
             self.shape(*number, tag, body, on)?;
             return Ok(Passing::Nobody);
+        }
+        if let (b'3', Some(Expect::Forget(number))) = (tag, self.expected.front()) {
+            on(Heard::Forgotten { number: *number, left_out: false });
         }
         let passed = self.step(tag)?;
         if tag == b'1' {
@@ -337,6 +344,7 @@ impl Script {
                 fate == Fate::Pass,
             ),
             Expect::Close(fate) => (tag == b'3', true, fate == Fate::Pass),
+            Expect::Forget(_) => (tag == b'3', true, false),
             Expect::Say(_)
             | Expect::Deallocate(_)
             | Expect::Refuse(_)
@@ -421,7 +429,7 @@ impl Script {
     /// Whether the client hears all of it, and nobody has to take note of anything.
     pub fn is_plain(&self) -> bool {
         self.expected.iter().all(|answer| match answer {
-            Expect::Parse(..) | Expect::Shape(_) | Expect::Refuse(_) => false,
+            Expect::Parse(..) | Expect::Shape(_) | Expect::Refuse(_) | Expect::Forget(_) => false,
             Expect::Bind(fate)
             | Expect::Execute(fate)
             | Expect::Close(fate)

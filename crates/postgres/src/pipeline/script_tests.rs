@@ -19,7 +19,7 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
         let fails = failing == Some(n) && !matches!(answer, Expect::Sync) && !skipping;
         let fails = fails
             && !matches!(answer, Expect::Parse(Fate::Invent, _))
-            && !matches!(answer, Expect::Close(_) | Expect::Say(_));
+            && !matches!(answer, Expect::Close(_) | Expect::Forget(_) | Expect::Say(_));
         if fails {
             Refusal::error("42601", "no").encode(&mut part);
         }
@@ -43,6 +43,7 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
                 backend::put_close_complete(&mut part);
                 invented = *fate == Fate::Invent;
             }
+            Expect::Forget(_) => backend::put_close_complete(&mut part),
             Expect::Say(message) | Expect::Deallocate(message) => {
                 part.extend_from_slice(message);
                 invented = true;
@@ -83,6 +84,7 @@ fn is_swallowed(answer: &Expect) -> bool {
             | Expect::Execute(Fate::Swallow)
             | Expect::Close(Fate::Swallow)
             | Expect::Query(Fate::Swallow)
+            | Expect::Forget(_)
             | Expect::Shape(_)
     )
 }
@@ -96,6 +98,7 @@ fn extended() -> impl Strategy<Value = Vec<Expect>> {
         (fate(), 1..5_u64).prop_map(|(fate, n)| Expect::Parse(fate, n)),
         Just(Expect::Bind(Fate::Pass)),
         Just(Expect::Bind(Fate::Swallow)),
+        (1..5_u64).prop_map(Expect::Forget),
         Just(Expect::DescribeStatement),
         Just(Expect::DescribePortal),
         Just(Expect::Execute(Fate::Pass)),

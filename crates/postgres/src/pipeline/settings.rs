@@ -80,6 +80,30 @@ impl SessionSettings {
         applied
     }
 
+    /// The statements that apply them, one each, by name; the encoding comes last, since it says
+    /// how the others are read.
+    pub fn one_by_one(&self) -> Vec<(String, String)> {
+        let is_encoding = |name: &str| name == "client_encoding";
+        let (encoding, others): (Vec<_>, Vec<_>) =
+            self.now.iter().partition(|(name, _)| is_encoding(name));
+        let both = others.into_iter().chain(encoding);
+        both.map(|(name, value)| (name.clone(), statement(name, value))).collect()
+    }
+
+    /// A server does not accept the value of this one any more, nor will it: the session goes on
+    /// with what it began with, if that is another value, and else with the server's own. What
+    /// applies the former is returned.
+    pub fn refused(&mut self, name: &str) -> Option<String> {
+        self.applied = None;
+        let refused = self.now.remove(name);
+        if self.startup.get(name) == refused.as_ref() {
+            self.startup.remove(name);
+        }
+        let begun = self.startup.get(name)?;
+        self.now.insert(name.to_owned(), begun.clone());
+        Some(statement(name, begun))
+    }
+
     /// The statements that bring back what the session began with, after a change that has a
     /// server opened bare forget it; empty for none.
     pub fn begun_with(&self, change: &Change) -> String {
@@ -199,23 +223,26 @@ pub fn changes_user(applied: &Applied) -> bool {
 
 /// What applies these settings.
 fn statements(settings: &BTreeMap<String, Value>) -> String {
+    settings.iter().map(|(name, value)| statement(name, value)).collect()
+}
+
+/// What applies one of them.
+fn statement(name: &str, value: &Value) -> String {
     let mut sql = String::new();
-    for (name, value) in settings {
-        match value {
-            Value::Text(text) => {
-                sql.push_str("SELECT pg_catalog.set_config(");
-                literal(name, &mut sql);
-                sql.push_str(", ");
-                literal(text, &mut sql);
-                sql.push_str(", false);");
-            }
-            Value::Sql(value) => {
-                sql.push_str("SET ");
-                identifier(name, &mut sql);
-                sql.push_str(" = ");
-                sql.push_str(value);
-                sql.push(';');
-            }
+    match value {
+        Value::Text(text) => {
+            sql.push_str("SELECT pg_catalog.set_config(");
+            literal(name, &mut sql);
+            sql.push_str(", ");
+            literal(text, &mut sql);
+            sql.push_str(", false);");
+        }
+        Value::Sql(value) => {
+            sql.push_str("SET ");
+            identifier(name, &mut sql);
+            sql.push_str(" = ");
+            sql.push_str(value);
+            sql.push(';');
         }
     }
     sql
@@ -294,6 +321,21 @@ mod tests {
         settings.change(Change::Set("search_path".into(), "'a', 'b'".into()));
         settings.change(Change::ResetAll);
         assert_eq!(settings.applied(), start);
+    }
+
+    #[test]
+    fn a_value_that_a_server_refuses_gives_way_to_what_the_session_began_with() {
+        let begun = [("default_tablespace", "fast"), ("client_encoding", "LATIN1")];
+        let mut settings = SessionSettings::new(begun.into_iter());
+        settings.change(Change::Set("default_tablespace".into(), "'gone'".into()));
+        let names = settings.one_by_one().into_iter().map(|(name, _)| name);
+        assert!(names.eq(["default_tablespace", "client_encoding"]));
+        let fast = settings.refused("default_tablespace").unwrap();
+        assert!(fast.contains("E'fast'") && settings.applied().contains(&fast));
+        assert_eq!(settings.refused("default_tablespace"), None);
+        assert!(!settings.applied().contains("tablespace"));
+        let reset = Change::Reset("default_tablespace".into());
+        assert_eq!(settings.begun_with(&reset), "");
     }
 
     #[test]

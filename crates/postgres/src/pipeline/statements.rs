@@ -9,17 +9,22 @@ use std::hash::BuildHasher;
 use std::rc::{Rc, Weak};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use wire::postgres::frontend::{Target, put_close, tag};
+use wire::postgres::frontend::tag;
 use wire::postgres::message;
 
 use super::names::Limits;
 use crate::plan::{Plan, Scope, names_moment, reads_moment};
+
+/// The number of a statement that says nothing.
+pub const THERE: u64 = 0;
 
 /// A statement that clients have prepared on this worker.
 #[derive(Debug)]
 pub struct Statement {
     /// Its number on this worker, from 1.
     pub number: u64,
+    /// Its name on servers.
+    pub name: Name,
     /// What it says.
     pub sql: Box<[u8]>,
     /// Number and types of its parameters, as Parse has them behind the text.
@@ -50,56 +55,34 @@ impl Statement {
         self.sql.len() + self.types.len()
     }
 
-    /// Its name on servers.
-    pub fn name(&self) -> Name {
-        Name::of(self.number)
-    }
-
     /// Appends the Parse message that prepares it.
     pub fn write_parse(&self, out: &mut Vec<u8>) {
         message(out, tag::PARSE, |out| {
-            out.extend_from_slice(&self.name());
+            out.extend_from_slice(&self.name);
             out.push(0);
             out.extend_from_slice(&self.sql);
             out.push(0);
             out.extend_from_slice(&self.types);
         });
     }
-
-    /// Appends the Close message that forgets it.
-    pub fn write_close(&self, out: &mut Vec<u8>) {
-        close(self.number, out);
-    }
-}
-
-/// Appends the Close of the statement with this number.
-pub fn close(number: u64, out: &mut Vec<u8>) {
-    put_close(out, Target::Statement(&Name::of(number)));
 }
 
 /// What all names on servers begin with.
 pub const PREFIX: &[u8] = b"weir_";
-const NAME_MAX: usize = PREFIX.len() + 20;
 
-/// A statement's name on servers.
-pub struct Name {
-    bytes: [u8; NAME_MAX],
-    from: usize,
-}
+/// A statement's name on servers, which nobody can guess: whoever knew it could run the statement
+/// by `EXECUTE`, or take it away, on a server connection that other clients use, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name(Rc<[u8]>);
 
 impl Name {
-    /// Of the statement with this number.
-    pub fn of(number: u64) -> Self {
-        let (mut bytes, mut from) = ([0; NAME_MAX], NAME_MAX);
-        let mut rest = number;
-        while rest > 0 || from == NAME_MAX {
-            from -= 1;
-            bytes[from] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-        from -= PREFIX.len();
-        bytes[from..from + PREFIX.len()].copy_from_slice(PREFIX);
-        Self { bytes, from }
+    /// Another one for the statement with this number, by which it differs from all others of its
+    /// worker whatever chance says.
+    pub fn new(number: u64) -> Self {
+        let secret: u64 = rand::random();
+        let mut name = PREFIX.to_vec();
+        name.extend_from_slice(format!("{number}_{secret:016x}").as_bytes());
+        Self(name.into())
     }
 }
 
@@ -107,7 +90,7 @@ impl std::ops::Deref for Name {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes[self.from..]
+        &self.0
     }
 }
 
@@ -138,6 +121,8 @@ pub struct Statements {
     /// The last one that was read elsewhere, and whether it reads the time.
     studied: RefCell<(Weak<Statement>, bool)>,
     hasher: DefaultHashBuilder,
+    /// The name of a statement that says nothing: see `Composer::refuse_to_run`.
+    there: Name,
     next: Cell<u64>,
     clock: Cell<u64>,
     /// Bytes of what they say.
@@ -152,11 +137,17 @@ impl Statements {
             table: RefCell::default(),
             studied: RefCell::default(),
             hasher: DefaultHashBuilder::default(),
+            there: Name::new(THERE),
             next: Cell::new(1),
             clock: Cell::new(0),
             bytes: Cell::new(0),
             limits,
         }
+    }
+
+    /// The name of the one that is there only so that another Parse of that name fails.
+    pub fn there(&self) -> &Name {
+        &self.there
     }
 
     /// How many are known.
@@ -219,6 +210,7 @@ impl Statements {
         self.next.set(number + 1);
         Rc::new(Statement {
             number,
+            name: Name::new(number),
             sql,
             types,
             names_moment,
@@ -249,8 +241,7 @@ mod tests {
         let one = statements.known(b"select $1", b"\0\0");
         assert_eq!(one.number, statements.known(b"select $1", b"\0\0").number);
         assert_ne!(one.number, statements.known(b"select $1", b"\0\x01\0\0\0\x17").number);
-        assert_eq!((&*one.name(), &*Name::of(0)), (&b"weir_1"[..], &b"weir_0"[..]));
-        assert_eq!(Name::of(u64::MAX).len(), NAME_MAX);
+        assert!(one.name.starts_with(b"weir_1_") && one.name != Name::new(1));
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Contains {
             Kind::Set(_) => Self::SET,
             Kind::Discard(_) | Kind::Deallocate(_) => Self::FORGETS,
             Kind::Listen(_) | Kind::Unlisten(_) => Self::LISTEN,
-            Kind::CopyIn | Kind::CopyOut => Self::COPY.with(Self::WRITES),
+            Kind::CopyIn | Kind::CopyOut { .. } => Self::COPY.with(Self::WRITES),
             Kind::Pins(_) => Self::PINS.with(Self::WRITES),
             Kind::Ddl(Unsettles::Code) => Self::CODE.with(Self::CHANGES).with(Self::WRITES),
             Kind::Ddl(Unsettles::Changes) => Self::CHANGES.with(Self::WRITES),

@@ -3,7 +3,7 @@
 use wire::sql::Token;
 
 use super::facts::Facts;
-use super::kind::Kind;
+use super::kind::{Deallocate, Kind};
 use super::leaves::{self, Leaves};
 use super::names::{name, words_of};
 use super::schema_change;
@@ -20,8 +20,9 @@ pub struct Effects {
     pub sways: bool,
     /// It changes who may log in where, or with which settings.
     pub changes_logins: bool,
-    /// It shows what the server has prepared, which is other clients', too.
-    pub shows_prepared: bool,
+    /// It may show, run or take away by name what the server has prepared, which is other
+    /// clients', too: whatever is not proven to leave nothing may run a text that does.
+    pub reaches_prepared: bool,
     /// What it has to do with sequences.
     pub sequences: Sequences,
 }
@@ -41,7 +42,9 @@ impl Effects {
             leaves,
             sways: leaves != Leaves::Nothing || changes_settings(kind, tokens),
             changes_logins: matches!(kind, Kind::Ddl(_)) && schema_change::changes_logins(tokens),
-            shows_prepared: tokens.iter().any(shows),
+            reaches_prepared: leaves != Leaves::Nothing
+                || matches!(kind, Kind::Deallocate(Deallocate::Name(_)))
+                || tokens.iter().any(shows),
             sequences,
         };
         (effects, keep)
@@ -53,7 +56,7 @@ impl Effects {
         self.sways = true;
         self.sequences.may_draw = true;
         self.sequences.may_ask = true;
-        self.shows_prepared = true;
+        self.reaches_prepared = true;
         self
     }
 
@@ -61,7 +64,7 @@ impl Effects {
     pub(super) fn add(&mut self, next: Self) {
         self.leaves = self.leaves.max(next.leaves);
         self.changes_logins |= next.changes_logins;
-        self.shows_prepared |= next.shows_prepared;
+        self.reaches_prepared |= next.reaches_prepared;
         if self.sways || next.sways {
             self.sequences.names_change();
         }

@@ -3,6 +3,8 @@
 //! Everything is by bare name over all schemas: a name is harmless only if all that bear it are. So
 //! a function that shadows a builtin is seen whatever `search_path` is.
 
+use std::time::Duration;
+
 use hashbrown::{HashMap, HashSet};
 
 use super::kind::Unsettles;
@@ -28,6 +30,7 @@ pub struct Facts {
     fickle: bool,
     /// Transactions are READ COMMITTED unless they say otherwise.
     read_committed: bool,
+    resting: Resting,
     functions: HashMap<Box<[u8]>, Mark>,
     relations: HashMap<Box<[u8]>, Mark>,
     operators: HashMap<Box<[u8]>, Mark>,
@@ -59,6 +62,19 @@ pub struct Facts {
     /// The worst of what has a byte from 0x80 in its name, whose case and encoding differ between
     /// servers and clients.
     odd_names: Mark,
+}
+
+/// How long a server lets a session rest in a transaction that does not say so itself
+/// (`idle_in_transaction_session_timeout`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resting {
+    /// For ever, as far as is known.
+    #[default]
+    Forever,
+    /// For so long in each pause.
+    For(Duration),
+    /// Some users or databases have a limit of their own.
+    ByLogin,
 }
 
 /// Columns that tell the rows of a table apart.
@@ -198,6 +214,14 @@ impl Facts {
                 self.fickle = true;
             }
             b"isolation" => self.read_committed = mark == Mark::Steady,
+            b"resting" => {
+                let ms: u64 = std::str::from_utf8(name).ok()?.parse().ok()?;
+                self.resting = match (mark, ms) {
+                    (Mark::Unsafe, _) => Resting::ByLogin,
+                    (_, 0) => Resting::Forever,
+                    _ => Resting::For(Duration::from_millis(ms)),
+                };
+            }
             _ => return None,
         }
         Some(())
@@ -254,6 +278,12 @@ impl Facts {
     /// What a text leaves that is made when it is run.
     pub(super) fn text_leaves(&self) -> Leaves {
         self.text_leaves
+    }
+
+    /// How long servers let sessions rest in a transaction.
+    #[must_use]
+    pub fn resting(&self) -> Resting {
+        self.resting
     }
 
     /// Whether there are any.

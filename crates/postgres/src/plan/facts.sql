@@ -371,7 +371,9 @@ traces(class, oid, lasts) as materialized (
 looking(class, oid) as (
     select 'f'::"char", p.oid from pg_catalog.pg_proc p where p.prosrc = 'pg_prepared_statement'
     union
-    select e.class, e.oid from looking l join edges e on e.on_class = l.class and e.on_oid = l.oid
+    select e.class, e.oid
+    from looking l join (select * from edges union all select * from changes) e
+        on e.on_class = l.class and e.on_oid = l.oid
 ),
 -- Whether something of users' may ask for the last value that the session drew from a sequence.
 asking(is_so) as (
@@ -527,6 +529,20 @@ facts(what, name, safe, steady) as (
             where (s.setdatabase = 0 or d.datname = current_database())
                 and c ~* '^default_transaction_isolation=')
 ),
+-- How long the server lets a session rest in a transaction, in milliseconds; unsafe where a role or
+-- a database has another limit than the rest.
+resting(ms, alike) as (
+    select coalesce((
+            select setting from pg_catalog.pg_settings
+            where name = 'idle_in_transaction_session_timeout'), '0'),
+        not exists (
+            select
+            from pg_catalog.pg_db_role_setting s
+                left join pg_catalog.pg_database d on d.oid = s.setdatabase,
+                lateral unnest(s.setconfig) c
+            where (s.setdatabase = 0 or d.datname = current_database())
+                and c ~* '^idle_in_transaction_session_timeout=')
+),
 -- Tables of which a change runs code of users', changes other tables or depends on who makes it.
 loud(oid) as materialized (
     select oid from bad where class = 'r'
@@ -623,6 +639,8 @@ keys as (
 select what, name,
     case when safe and steady then 'steady' when safe then 'safe' else 'unsafe' end
 from facts
+union all
+select 'resting', ms, case when alike then 'steady' else 'unsafe' end from resting
 union all
 select 'table', t.relname::text, coalesce(string_agg(k.columns, ';'), '')
 from tables t left join keys k on k.relname = t.relname

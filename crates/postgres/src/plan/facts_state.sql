@@ -39,9 +39,10 @@ select md5(string_agg(n || ':' || coalesce(s, 0), ',' order by n)) from (
     from pg_catalog.pg_db_role_setting s
         left join pg_catalog.pg_database d on d.oid = s.setdatabase,
         lateral unnest(s.setconfig) c
-    where (s.setdatabase = 0 or d.datname = current_database()) and c ~* '^default_transaction_isolation='
+    where (s.setdatabase = 0 or d.datname = current_database()) and c ~* '^(default_transaction_isolation|idle_in_transaction_session_timeout)='
     union all
-    select 17, hashtextextended(current_setting('default_transaction_isolation'), 0)
+    select 17, hashtextextended(concat(current_setting('default_transaction_isolation'), '/',
+        current_setting('idle_in_transaction_session_timeout', true)), 0)
     union all
     select 18, sum(hashtextextended(concat(oid, xmin, ctid), 0))
     from pg_catalog.pg_trigger where not tgisinternal

@@ -47,7 +47,10 @@ pub enum Kind {
     /// `COPY ... FROM STDIN`: the server answers `CopyInResponse` and waits for the client.
     CopyIn,
     /// `COPY ... TO STDOUT`.
-    CopyOut,
+    CopyOut {
+        /// What is copied is a query that is not proven to be a read.
+        may_write: bool,
+    },
     /// Leaves on the server's session what only that session has: the client keeps its server.
     /// It may also write.
     Pins(Pin),

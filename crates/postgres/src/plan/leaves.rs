@@ -41,7 +41,7 @@ pub(super) fn of(kind: &Kind, tokens: &[Token<'_>], facts: &Facts) -> Leaves {
         _ if kind.is_followed() => Leaves::Nothing,
         Kind::Pins(pin) => of_pin(*pin).max(named(tokens, facts)),
         Kind::Ddl(_) => Leaves::Some.max(named(tokens, facts)),
-        Kind::Write | Kind::CopyIn | Kind::CopyOut => named(tokens, facts),
+        Kind::Write | Kind::CopyIn | Kind::CopyOut { .. } => named(tokens, facts),
         Kind::Other if tells(tokens) => named(tokens, facts),
         Kind::Other => Leaves::Some.max(named(tokens, facts)),
         // What is left by several is asked of each of them.

@@ -38,7 +38,7 @@ mod tests;
 
 pub use contains::Contains;
 pub use effects::Effects;
-pub use facts::{Facts, FactsError};
+pub use facts::{Facts, FactsError, Resting};
 pub use kind::{BeginForm, Deallocate, Discard, Isolation, Kind, Pin, Unsettles};
 pub use leaves::Leaves;
 pub use moment::{names_moment, reads_moment};

@@ -91,7 +91,7 @@ fn copy(rest: &[Token<'_>]) -> Kind {
                 return Kind::CopyIn;
             }
             if pair[0].is("to") {
-                return Kind::CopyOut;
+                return Kind::CopyOut { may_write: true };
             }
         }
     }

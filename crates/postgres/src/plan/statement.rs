@@ -4,11 +4,12 @@ use wire::sql::{Lexer, Strings, Token, TokenKind, statements};
 
 use super::contains::Contains;
 use super::effects::Effects;
-use super::facts::Facts;
+use super::facts::{Facts, Mark};
 use super::kind::{Kind, Pin};
+use super::names::name;
 use super::planner::Scope;
 use super::reason::Reason;
-use super::{block, modes, point, query, schema_change, session, setting, traps};
+use super::{block, modes, point, proof, query, schema_change, session, setting, traps};
 
 /// Tokens of one statement that are looked at; a longer one is not a proven read.
 pub(super) const TOKENS_MAX: usize = 8192;
@@ -131,7 +132,31 @@ fn find(tokens: &[Token<'_>], facts: &Facts) -> Found {
     if query::begins(tokens) {
         return query::classify(tokens, facts);
     }
-    Found::of(changing(first, tokens), Reason::NotAQuery)
+    let kind = match changing(first, tokens) {
+        Kind::CopyOut { .. } => Kind::CopyOut { may_write: copy_may_write(tokens, facts) },
+        kind => kind,
+    };
+    Found::of(kind, Reason::NotAQuery)
+}
+
+/// Whether a `COPY ... TO STDOUT` may change data: it copies a query that is not proven to be a
+/// read, or a relation that a policy of calls something volatile.
+fn copy_may_write(tokens: &[Token<'_>], facts: &Facts) -> bool {
+    if !tokens.get(1).is_some_and(|token| token.kind == TokenKind::Open) {
+        let is_unsafe = |name: &[u8]| facts.relation(name) == Some(Mark::Unsafe);
+        return tokens.iter().any(|token| name(token).is_some_and(|name| is_unsafe(&name)));
+    }
+    let mut depth = 0usize;
+    let end = tokens.iter().skip(1).position(|token| {
+        match token.kind {
+            TokenKind::Open => depth += 1,
+            TokenKind::Close => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    let query = end.and_then(|end| tokens.get(2..end + 1));
+    query.is_none_or(|query| proof::prove(query, facts).is_err())
 }
 
 /// Statements that are no queries.

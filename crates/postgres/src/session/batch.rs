@@ -28,7 +28,7 @@ impl Session {
             && !self.told.is_in_doubt()
             && !(self.keeps_last_values && plan.effects.sequences.may_draw)
             && plan.effects.sequences.asks.is_empty()
-            && !plan.effects.shows_prepared
+            && !plan.effects.reaches_prepared
             && plan.may_batch(Instant::now())
             && self.is_quick(plan, &self.front.write_norm)
     }

@@ -9,7 +9,7 @@
 //! server connection of its own. Where some of its answer was passed on that would be said twice:
 //! the server then gets a transaction that has failed, for whatever follows.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wire::postgres::backend::{
     Status, put_bind_complete, put_close_complete, put_command_complete, put_no_data,
@@ -20,9 +20,10 @@ use wire::postgres::{Refusal, sqlstate};
 use wire::sql::{Lexer, Strings};
 
 use super::Session;
+use super::patience::setting_duration;
 use crate::pipeline::names::Named;
 use crate::pipeline::round::messages;
-use crate::plan::{BeginForm, Deallocate};
+use crate::plan::{BeginForm, Deallocate, Resting};
 use crate::settings::Route;
 
 /// A transaction that no server has heard of.
@@ -32,8 +33,13 @@ pub(super) struct Begun {
     pub sql: Box<str>,
     /// When.
     pub since: Instant,
+    /// How long its client may rest in it by the server's setting; `None` is for ever.
+    pub resting: Option<Duration>,
     /// Its reads may run outside of it.
     pub is_loose: bool,
+    /// One was sent so: from then on what has to come before any query is refused, as `SET
+    /// TRANSACTION ISOLATION LEVEL`.
+    pub has_read: bool,
 }
 
 impl Session {
@@ -43,9 +49,26 @@ impl Session {
         let is_loose = form.is_loose()
             && self.front.settings().lanes.transactions
             && !self.settings.says_of_transactions();
-        self.begun = Some(Begun { sql, since: Instant::now(), is_loose });
+        self.begun = Some(Begun {
+            sql,
+            since: Instant::now(),
+            resting: self.resting(),
+            is_loose,
+            has_read: false,
+        });
         self.client.set_failed(false);
         self.answer(command, Status::InTransaction, len);
+    }
+
+    /// How long a server would let this session rest in a transaction.
+    fn resting(&self) -> Option<Duration> {
+        match self.settings.value("idle_in_transaction_session_timeout") {
+            Some(own) => setting_duration(own),
+            None => match self.database.resting() {
+                Resting::For(limit) => Some(limit),
+                Resting::Forever | Resting::ByLogin => None,
+            },
+        }
     }
 
     /// Answers the end of a transaction that no server has heard of.

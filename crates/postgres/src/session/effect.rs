@@ -14,7 +14,7 @@ pub(super) fn may_write(plan: &Plan) -> bool {
         | Kind::Deallocate(_)
         | Kind::Listen(_)
         | Kind::Unlisten(_)
-        | Kind::CopyOut => false,
+        | Kind::CopyOut { may_write: false } => false,
         Kind::Several(contains) => contains.has(Contains::WRITES),
         _ => true,
     }
@@ -98,7 +98,7 @@ pub(super) fn may_commit(plan: &Plan) -> bool {
             | Kind::Unlisten(_)
             | Kind::Notify
             | Kind::CopyIn
-            | Kind::CopyOut
+            | Kind::CopyOut { .. }
             | Kind::Write
     )
 }

@@ -12,11 +12,11 @@ use super::told::Told;
 use super::{End, Session};
 use crate::backends::{Ask, Backend, Standing};
 use crate::client::{CalledOff, Target};
-use crate::connection::{Key, ServerState};
+use crate::connection::{Key, RefusedSetting, ServerState};
 use crate::lanes::Loaded;
 use crate::pipeline::round::{Cut, cut};
 use crate::pipeline::settings::Reported;
-use crate::plan::{Kind, Leaves, Plan};
+use crate::plan::{Kind, Leaves};
 use crate::settings::Route;
 use crate::worker::{Leased, give_back};
 
@@ -36,7 +36,6 @@ enum Unserved {
 impl Session {
     /// Serves the client on a server connection of its own until the two can part.
     pub(super) async fn lease(&mut self, read: bool) -> Result<(), End> {
-        let applied = self.applied.clone();
         let wanted = Instant::now();
         let (mut lease, _loaded) = match self.leased(read, wanted).await {
             Ok(leased) => leased,
@@ -49,11 +48,9 @@ impl Session {
             totals.wait_time += lease.waited();
         });
         self.only_primary = false;
-        lease.take_on(&applied);
-        if lease.unsent() > 0
-            && let Err(refusal) = lease.settle_in_time(&self.front.scratch).await
-        {
-            return self.refuse_round(refusal);
+        match lease.restore(&mut self.settings, &self.front.scratch).await {
+            Ok(refused) => self.tell_refused(refused),
+            Err(refusal) => return self.refuse_round(refusal),
         }
         self.scope = self.settings.scope(&lease.reported);
         self.tell_what_holds(&lease.reported);
@@ -148,12 +145,39 @@ impl Session {
                 leased = leased => match leased {
                     // It may have been handed over from before the server changed.
                     Ok(lease) if lease.epoch != backend.epoch() => {}
+                    // It is closed, and another one is found.
+                    Ok(lease) if lease.has_local_buffers && self.wants_local_buffers() => {}
                     Ok(lease) => return Ok((lease, loaded)),
                     Err(error) => return Err(error.refusal()),
                 },
                 () = lost => {}
             }
         }
+    }
+
+    /// Whether the session has, or the client is about to set, what a server takes only in front of
+    /// its first temporary table.
+    fn wants_local_buffers(&self) -> bool {
+        let name = "temp_buffers";
+        self.settings.value(name).is_some()
+            || self.inbox.windows(name.len()).any(|of| of.eq_ignore_ascii_case(name.as_bytes()))
+    }
+
+    /// The client hears which of its settings hold no longer, since no server accepts them.
+    fn tell_refused(&mut self, refused: Vec<RefusedSetting>) {
+        if refused.is_empty() {
+            return;
+        }
+        let mut out = Vec::new();
+        for (name, refusal) in refused {
+            let what = format!("the value of \"{name}\" holds no longer: {}", refusal.message);
+            let mut warning = Refusal::error(sqlstate::WARNING, what);
+            (warning.detail, warning.hint) = (refusal.detail, refusal.hint);
+            warning.encode_as_warning(&mut out);
+        }
+        self.client.outlet.send(&out);
+        self.told.doubt();
+        self.settings_changed();
     }
 
     pub(super) fn key(&self, backend: &Backend) -> Key {
@@ -218,15 +242,32 @@ impl Session {
 
     /// Whether the round at the start of the inbox is a proven read.
     pub(super) fn begins_with_read(&self) -> bool {
-        let is_read = |plan: &Plan| matches!(plan.kind, Kind::Read);
         match cut(&self.inbox, usize::MAX) {
-            Cut::Query(len) => is_read(&self.plan(&self.inbox[5..len - 1])),
-            Cut::Extended(len) => matches!(
-                summarise(&self.inbox[..len], &self.client.names(), &self.database, self.scope),
-                Summary::Reads(..) | Summary::Prepares(_)
-            ),
+            Cut::Query(len) => matches!(self.plan(&self.inbox[5..len - 1]).kind, Kind::Read),
+            Cut::Extended(len) => {
+                matches!(self.summary(len), Summary::Reads(..) | Summary::Prepares(_))
+            }
             _ => false,
         }
+    }
+
+    /// Whether the round at the start of the inbox is sure to take a snapshot for the transaction.
+    pub(super) fn begins_with_query(&self) -> bool {
+        match cut(&self.inbox, usize::MAX) {
+            Cut::Query(len) => {
+                matches!(self.plan(&self.inbox[5..len - 1]).kind, Kind::Read | Kind::Write)
+            }
+            Cut::Extended(len) => match self.summary(len) {
+                Summary::Reads(..) => true,
+                Summary::One(plan, _) => plan.kind == Kind::Write,
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    fn summary(&self, len: usize) -> Summary {
+        summarise(&self.inbox[..len], &self.client.names(), &self.database, self.scope)
     }
 }
 

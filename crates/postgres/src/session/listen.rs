@@ -23,7 +23,7 @@ use super::relay::Relay;
 use super::{End, Session};
 use crate::connection::Connection;
 use crate::notify::{Confirmed, Joined, Listener};
-use crate::pipeline::script::Expect;
+use crate::pipeline::script::{Expect, Why};
 use crate::plan::{Deallocate, Discard, Kind, Plan};
 
 /// A change of what a client listens to.
@@ -53,15 +53,34 @@ pub(super) enum Diverted {
     Waits,
     /// Weir does it; what the client hears.
     Done(Expect),
+    /// The client hears why it is not done.
+    Refused(Why),
 }
 
 /// What was bound last and the server did not get.
 #[derive(Debug)]
 pub(super) enum Bound {
-    /// A LISTEN or UNLISTEN; how its Execute is answered.
-    Listening(&'static [u8]),
+    /// A LISTEN or UNLISTEN.
+    Listening(BoundListening),
     /// The DEALLOCATE of a statement that has another name there.
     Deallocate(Box<str>),
+}
+
+/// A LISTEN or UNLISTEN in the unnamed portal.
+#[derive(Debug)]
+pub(super) struct BoundListening {
+    change: DivertedChange,
+    /// How its Execute is answered.
+    completed: &'static [u8],
+    is_run: bool,
+}
+
+/// What a LISTEN or UNLISTEN changes that the server does not get.
+#[derive(Debug, Clone)]
+pub(super) struct DivertedChange {
+    what: Listening,
+    /// Weir listens already, and the client did not before.
+    joined: bool,
 }
 
 /// The Bind of a LISTEN of a client that has a server connection.
@@ -86,6 +105,8 @@ impl Confirming {
     }
 }
 
+/// As Describe and Close have it.
+const UNNAMED_PORTAL: &[u8] = b"P\0";
 const BIND_COMPLETE: &[u8] = b"2\0\0\0\x04";
 const NO_DATA: &[u8] = b"n\0\0\0\x04";
 const LISTEN: &[u8] = b"C\0\0\0\x0bLISTEN\0";
@@ -232,23 +253,65 @@ impl Session {
         message: Frame<'_>,
     ) -> Diverted {
         match (message.tag, &relay.diverted) {
+            // Of the unnamed portal, which the next Bind of it and the end of the transaction end.
             (b'B', _) => {
-                relay.diverted = None;
+                if message.body.first() == Some(&0)
+                    && !matches!(relay.confirming, Confirming::Waits(_))
+                {
+                    self.divert_no_more(relay);
+                }
                 self.divert_bind(relay, status, message.body)
             }
-            (b'D', Some(_)) if message.body.first() == Some(&b'P') => {
+            (b'D', Some(_)) if message.body == UNNAMED_PORTAL => {
                 Diverted::Done(Expect::Say(NO_DATA))
             }
-            (b'E', Some(Bound::Listening(completed))) => Diverted::Done(Expect::Say(completed)),
-            (b'E', Some(Bound::Deallocate(name))) => {
-                self.client.names().change(name.as_bytes(), None);
-                Diverted::Done(Expect::Deallocate(DEALLOCATE))
+            (b'E', Some(_)) if message.body.first() == Some(&0) => self.divert_execute(relay),
+            (b'C', Some(_)) if message.body == UNNAMED_PORTAL => {
+                self.divert_no_more(relay);
+                Diverted::No
             }
             (b'S' | b'Q', _) => {
-                relay.diverted = None;
+                self.divert_no_more(relay);
                 Diverted::No
             }
             _ => Diverted::No,
+        }
+    }
+
+    fn divert_execute(&mut self, relay: &mut Relay) -> Diverted {
+        match &mut relay.diverted {
+            Some(Bound::Listening(BoundListening { is_run: true, .. })) => {
+                Diverted::Refused(Why::HasRun)
+            }
+            Some(Bound::Listening(bound)) => {
+                bound.is_run = true;
+                let (completed, change) = (bound.completed, bound.change.clone());
+                relay.diverts(change);
+                Diverted::Done(Expect::Say(completed))
+            }
+            Some(Bound::Deallocate(name)) => {
+                self.client.names().change(name.as_bytes(), None);
+                Diverted::Done(Expect::Deallocate(DEALLOCATE))
+            }
+            None => Diverted::No,
+        }
+    }
+
+    /// The unnamed portal is gone: what was not run is not done.
+    fn divert_no_more(&mut self, relay: &mut Relay) {
+        if let Some(Bound::Listening(bound)) = relay.diverted.take()
+            && !bound.is_run
+        {
+            self.divert_ended(&bound.change, false);
+        }
+    }
+
+    /// What was kept from the server holds from now on, or was undone with its round.
+    pub(super) fn divert_ended(&mut self, change: &DivertedChange, holds: bool) {
+        match &change.what {
+            Listening::To(channel) if change.joined && !holds => self.no_longer(Some(channel)),
+            Listening::NotTo(channel) if holds => self.no_longer(channel.as_deref()),
+            _ => {}
         }
     }
 
@@ -263,15 +326,13 @@ impl Session {
             return Diverted::No;
         }
         let Some(what) = self.listening(&plan) else { return Diverted::No };
-        let completed = match what {
+        let completed = match &what {
             Listening::Discard => return Diverted::No,
-            Listening::NotTo(channel) => {
-                self.no_longer(channel.as_deref());
-                UNLISTEN
-            }
+            Listening::NotTo(_) => UNLISTEN,
             Listening::To(channel) => {
                 if matches!(relay.confirming, Confirming::Nothing) {
-                    relay.confirming = self.join(&channel);
+                    relay.joined = !self.listener().has(channel);
+                    relay.confirming = self.join(channel);
                 }
                 match std::mem::take(&mut relay.confirming) {
                     waits @ Confirming::Waits(_) => {
@@ -281,13 +342,16 @@ impl Session {
                     Confirming::Ended(true) => LISTEN,
                     // The server is to listen itself.
                     Confirming::Ended(false) | Confirming::Nothing => {
-                        self.no_longer(Some(&channel));
+                        self.no_longer(Some(channel));
                         return Diverted::No;
                     }
                 }
             }
         };
-        relay.diverted = Some(Bound::Listening(completed));
+        let joined = std::mem::take(&mut relay.joined);
+        let change = DivertedChange { what, joined };
+        let bound = BoundListening { change, completed, is_run: false };
+        relay.diverted = Some(Bound::Listening(bound));
         Diverted::Done(Expect::Say(BIND_COMPLETE))
     }
 

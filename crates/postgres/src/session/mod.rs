@@ -29,11 +29,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use flow::limit::Permit;
+use flow::memory::MemoryShare;
 use flow::workers::PARSE;
 use wire::postgres::backend::{Status, put_ready_for_query};
 use wire::postgres::frame::{self, FrameError};
 use wire::postgres::frontend::tag;
-use wire::postgres::{Malformed, Refusal, sqlstate};
+use wire::postgres::{Refusal, sqlstate};
 
 use crate::backends::LastWrite;
 use crate::batches::{Batches, Lines};
@@ -47,7 +48,10 @@ use crate::plan::{Plan, Scope};
 use crate::settings::{Consistency, LastValues, Mode, Route};
 use crate::worker::{Front, Place};
 use begin::Begun;
-use patience::{Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout};
+use patience::{
+    Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout, setting_duration,
+    sooner,
+};
 use told::Told;
 use way::Way;
 
@@ -57,6 +61,8 @@ const IN_FLIGHT_MAX: usize = 64;
 const BUSY_TURN: Duration = Duration::from_millis(10);
 /// What each client takes beside what it points to.
 pub const CLIENT_BYTES: usize = size_of::<Client>() + size_of::<Session>();
+/// So much of what a client has sent counts for nothing.
+const INBOX_FREE: usize = 256 * 1024;
 /// Of the memory for what a client sent so much is kept while nothing is in it.
 const INBOX_KEPT: usize = 256;
 
@@ -72,10 +78,6 @@ pub enum End {
 }
 
 impl End {
-    fn malformed(malformed: Malformed) -> Self {
-        Self::Refused(Refusal::fatal(sqlstate::PROTOCOL_VIOLATION, malformed.to_string()))
-    }
-
     fn too_large(tag: u8, len: usize) -> Self {
         let tag = char::from(tag);
         let what = format!("a message ({tag:?}) of {len} bytes is over postgres.max-message");
@@ -122,6 +124,8 @@ pub struct Session {
     groups: Vec<Option<Rc<Group>>>,
     /// Bytes of the client that are not dealt with.
     inbox: Vec<u8>,
+    /// What they take of the memory that all clients have for that, beyond [`INBOX_FREE`].
+    held: MemoryShare,
     /// A transaction that no server has heard of.
     begun: Option<Begun>,
     /// Where the requests in flight are.
@@ -133,6 +137,8 @@ pub struct Session {
     only_primary: bool,
     /// The channels that Weir listens to for it; `None` until there is one.
     listener: Option<Box<Listener>>,
+    /// It sends nothing more, and is still to have its answers.
+    has_ended: bool,
     /// Its places among the clients of its user and of its database.
     admitted: Vec<Permit>,
 }
@@ -178,6 +184,7 @@ impl Session {
             batches: None,
             groups: Vec::new(),
             inbox: Vec::new(),
+            held: front.shared.held.none(),
             begun: None,
             riding: None,
             pinned: mode == Mode::Session || settings.pins(),
@@ -185,6 +192,7 @@ impl Session {
             last_write: LastWrite::NEVER,
             only_primary: false,
             listener: None,
+            has_ended: false,
             admitted: Vec::new(),
             database: place.database,
             user: place.user,
@@ -199,6 +207,8 @@ impl Session {
 
     /// Whether transactions with these settings may be shared.
     fn share(&mut self) {
+        let own_idle = self.settings.value("idle_session_timeout");
+        self.patience.own_idle = own_idle.and_then(setting_duration);
         self.may_share = !self.settings.says_of_transactions() && Batches::go_with(&self.applied);
         self.batches = None;
     }
@@ -248,7 +258,10 @@ impl Session {
                 self.riding = None;
             }
             self.tell_mail()?;
-            if self.client.in_flight() >= IN_FLIGHT_MAX {
+            if self.has_ended && self.client.in_flight() == 0 {
+                return Err(End::Gone);
+            }
+            if self.has_ended || self.client.in_flight() >= IN_FLIGHT_MAX {
                 self.settled().await;
             } else {
                 self.read_in_time().await?;
@@ -258,14 +271,15 @@ impl Session {
 
     /// Waits for bytes of the client; one that asks for nothing for too long is closed.
     async fn read_in_time(&mut self) -> Result<(), End> {
-        let Patience { idle, idle_in_transaction, read, .. } = self.patience;
+        let Patience { idle, own_idle, idle_in_transaction, read, .. } = self.patience;
         let limit: Limit = match &self.begun {
             _ if round::ends_within(&self.inbox) => read.map(|limit| (limit, read_timeout as _)),
             Some(begun) => {
-                let idle = idle_in_transaction.map(|it| (it, idle_in_transaction_timeout as _));
+                let idle = sooner(idle_in_transaction, begun.resting);
+                let idle = idle.map(|it| (it, idle_in_transaction_timeout as _));
                 self.patience.in_transaction(begun.since, idle)
             }
-            None => idle.map(|limit| (limit, idle_timeout as _)),
+            None => sooner(idle, own_idle).map(|limit| (limit, idle_timeout as _)),
         };
         let Some((limit, refusal)) = limit else { return self.read().await };
         let mut is_busy = self.client.in_flight() > 0;
@@ -376,6 +390,7 @@ impl Session {
         let taken = Rc::from(&self.inbox[..len]);
         self.inbox.drain(..len);
         self.inbox.shrink_to(INBOX_KEPT);
+        self.release_held();
         taken
     }
 
@@ -425,8 +440,11 @@ impl Session {
                 return Poll::Ready(Ok(()));
             }
             match ready!(self.poll_fill(cx)) {
-                Ok(true) => Poll::Ready(Ok(())),
-                _ => Poll::Ready(Err(End::Gone)),
+                Ok(came) => {
+                    self.has_ended = !came;
+                    Poll::Ready(Ok(()))
+                }
+                Err(_) => Poll::Ready(Err(End::Gone)),
             }
         })
         .await
@@ -441,7 +459,27 @@ impl Session {
             inbox.extend_from_slice(came);
             bytes.is_some()
         });
-        self.client.outlet.poll_read_with(cx, &mut into)
+        let read = self.client.outlet.poll_read_with(cx, &mut into);
+        if self.inbox.len() > INBOX_FREE && !self.hold() {
+            let what = "the memory for messages (postgres.held-messages) is used up";
+            self.client.kill(Refusal::fatal(sqlstate::OUT_OF_MEMORY, what));
+        }
+        read
+    }
+
+    /// Takes memory for what is in the inbox by now; whether there is as much.
+    #[cold]
+    fn hold(&mut self) -> bool {
+        let more = self.inbox.len().saturating_sub(INBOX_FREE + self.held.bytes());
+        // Not for each piece of a message.
+        more == 0 || self.held.grow(more.next_multiple_of(INBOX_FREE))
+    }
+
+    /// Gives back what the inbox takes no longer.
+    fn release_held(&mut self) {
+        if self.held.bytes() > 0 {
+            self.held.shrink_to(self.inbox.len().saturating_sub(INBOX_FREE));
+        }
     }
 
     /// What is known of a statement.

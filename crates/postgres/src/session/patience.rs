@@ -19,6 +19,8 @@ pub(super) struct Patience {
     pub idle_in_transaction: Option<Duration>,
     pub idle: Option<Duration>,
     pub read: Option<Duration>,
+    /// What the session has set itself for its pauses outside transactions.
+    pub own_idle: Option<Duration>,
 }
 
 impl Patience {
@@ -41,6 +43,7 @@ impl Patience {
             ),
             idle: some(user.and_then(|user| user.idle), all.idle),
             read: some(None, all.read),
+            own_idle: None,
         }
     }
 
@@ -59,6 +62,31 @@ impl Patience {
     pub fn deadline(&self, wanted: Instant) -> Instant {
         after(wanted, self.query_wait)
     }
+}
+
+/// The sooner one of two limits.
+pub(super) fn sooner(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(other).min()
+}
+
+/// How long a server takes a value of a setting in milliseconds to be (`guc.c`); `None` is for
+/// ever, as is what is not understood.
+pub(super) fn setting_duration(value: &str) -> Option<Duration> {
+    let value = value.trim();
+    let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    let (number, unit) = value.split_at(end);
+    let ms = match unit.trim() {
+        "us" => 0.001,
+        "" | "ms" => 1.0,
+        "s" => 1000.0,
+        "min" => 60_000.0,
+        "h" => 3_600_000.0,
+        "d" => 86_400_000.0,
+        _ => return None,
+    };
+    let number: f64 = number.parse().ok()?;
+    let limit = Duration::try_from_secs_f64((number * ms).round() / 1000.0).ok()?;
+    Some(limit).filter(|limit| !limit.is_zero())
 }
 
 /// A message began to come and does not end.
@@ -80,4 +108,27 @@ pub(super) fn idle_in_transaction_timeout() -> Refusal {
 fn transaction_timeout() -> Refusal {
     let what = "terminating connection due to transaction timeout";
     Refusal::fatal(sqlstate::TRANSACTION_TIMEOUT, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_of_time_is_read_as_the_server_reads_it() {
+        let ms = |value| setting_duration(value).map(|limit| limit.as_millis());
+        for (value, wanted) in
+            [("1500", 1500), ("1.5s", 1500), ("2 min", 120_000), ("1d", 86_400_000)]
+        {
+            assert_eq!(ms(value), Some(wanted), "{value}");
+        }
+        assert_eq!((ms("0"), ms("1us"), ms("soon"), ms("1 week")), (None, None, None, None));
+    }
+
+    #[test]
+    fn of_two_limits_the_sooner_one_holds() {
+        let (one, two) = (Duration::from_secs(1), Duration::from_secs(2));
+        assert_eq!(sooner(Some(two), Some(one)), Some(one));
+        assert_eq!((sooner(None, Some(two)), sooner(None, None)), (Some(two), None));
+    }
 }

@@ -17,14 +17,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use wire::postgres::backend::Fields;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::patience::{Limit, idle_in_transaction_timeout, idle_timeout, read_timeout};
 use super::study::Study;
 use super::{End, Session};
 use crate::backends::Standing;
-use crate::connection::Connection;
+use crate::connection::{Connection, refusal_of};
 use crate::pipeline::round::{Cut, cut, ends_within};
 use crate::settings::{Mode, Route};
 pub(super) use state::Relay;
@@ -69,6 +68,10 @@ impl Session {
                 });
             } else {
                 server.ask(&begun.sql);
+                if begun.has_read && !self.begins_with_query() {
+                    // Its first query took a snapshot elsewhere.
+                    server.ask("SELECT");
+                }
             }
             relay.open = true;
             relay.since = Some(begun.since);
@@ -86,7 +89,7 @@ impl Session {
             if !restores.is_empty() {
                 // The round that resets has not failed, so neither has its transaction.
                 relay.restoring = true;
-                server.ask(&restores);
+                server.ask_to_restore(&restores);
             }
             if self.mail_may_go_beside(relay, server) {
                 self.tell_mail()?;
@@ -135,6 +138,9 @@ impl Session {
                 Turn::ServerGone(error) => return self.server_gone(relay, server, error),
             }
             self.check(relay, server)?;
+            if server.not_restored.is_some() && self.ends_unrestored(relay, server)? {
+                return Ok(());
+            }
             if in_a_row == IN_A_ROW_MAX {
                 in_a_row = 0;
                 // A stream that is always ready would keep the worker from its other sockets.
@@ -149,16 +155,31 @@ impl Session {
         script.answer_invented(&mut |heard| self.hear(relay, &mut known, heard));
     }
 
+    /// The server does not accept any more what the session began with, and has reset to. Whether
+    /// the two part: the next connection finds out which value that is.
+    fn ends_unrestored(&mut self, relay: &Relay, server: &mut Connection) -> Result<bool, End> {
+        let Some(body) = server.not_restored.take() else { return Ok(false) };
+        let refusal = refusal_of(&body);
+        if relay.open {
+            // Its transaction has failed by that.
+            server.broken = true;
+            return Err(End::Refused(Refusal { severity: Severity::Fatal, ..refusal }));
+        }
+        let mut out = Vec::new();
+        refusal.encode_as_warning(&mut out);
+        self.client.outlet.send(&out);
+        let parts = !self.pinned && relay.is_quiet();
+        server.broken |= parts;
+        Ok(parts)
+    }
+
     /// What ends the two at once.
     fn check(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
         relay.withheld &= !relay.rounds.is_empty();
         if let Some(body) = server.own_error.take() {
             // What the client sent behind it has run without it, or not at all.
             server.broken = true;
-            let refusal = match Fields::read(&body) {
-                Ok(fields) => Refusal::of_server(&fields),
-                Err(_) => Refusal::error(sqlstate::INTERNAL_ERROR, "the server refused"),
-            };
+            let refusal = refusal_of(&body);
             return Err(End::Refused(Refusal { severity: Severity::Fatal, ..refusal }));
         }
         let may_part = relay.rounds.is_empty() && !relay.open;
@@ -262,16 +283,19 @@ impl Session {
             return match self.poll_fill(cx) {
                 Poll::Ready(Ok(true)) => Poll::Ready(Turn::Read),
                 Poll::Pending => Poll::Pending,
-                // What it has sent is still sent on.
-                Poll::Ready(_) if server.unsent() > 0 => {
+                // What it has sent is still sent on, and answered: it may read yet.
+                Poll::Ready(Ok(false)) if server.unsent() > 0 || is_answered_yet(relay, server) => {
+                    self.has_ended = true;
                     relay.leaving = true;
+                    cx.waker().wake_by_ref();
                     Poll::Pending
                 }
                 Poll::Ready(_) => Poll::Ready(Turn::ClientGone),
             };
         }
         // Behind the last answer there is only a goodbye, or a message that will never be whole.
-        let is_done = self.inbox.is_empty() || (relay.rounds.is_empty() && !relay.waits);
+        let is_done = (self.inbox.is_empty() && !is_answered_yet(relay, server))
+            || (relay.rounds.is_empty() && !relay.waits);
         if relay.leaving && server.unsent() == 0 && is_done {
             return Poll::Ready(Turn::ClientGone);
         }
@@ -333,6 +357,12 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Whether a whole round is still to be answered that waits for nothing of its client.
+fn is_answered_yet(relay: &Relay, server: &Connection) -> bool {
+    let is_due = server.script.under_way() > 0 && !server.script.takes_data();
+    is_due && !relay.is_first()
 }
 
 fn query_timeout() -> Refusal {

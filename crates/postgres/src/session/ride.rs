@@ -228,6 +228,9 @@ impl Session {
         };
         drop(names);
         if is_put {
+            if let Some(begun) = &mut self.begun {
+                begun.has_read = true;
+            }
             self.client.seen().asked.set(Some(now));
             lane.known.record.asked(now);
             self.front.shared.metrics.ridden.inc();

@@ -24,7 +24,8 @@ pub enum Summary {
     /// One statement, which is no proven read, is bound and run once, and perhaps described: with
     /// what it says.
     One(Rc<Plan>, Box<[u8]>),
-    /// Anything else.
+    /// Anything else; what leaves a portal that is bound and was not run, too: in a transaction a
+    /// later round may run it.
     Other,
 }
 
@@ -37,6 +38,7 @@ pub fn summarise(round: &[u8], names: &Names, database: &Database, scope: Scope)
         parsed: None,
         closed: Vec::new(),
         bound: None,
+        is_unrun: false,
         reads: None,
         one: None,
         steady: true,
@@ -46,6 +48,9 @@ pub fn summarise(round: &[u8], names: &Names, database: &Database, scope: Scope)
         if seen.message(message.tag, message.body).is_none() {
             return Summary::Other;
         }
+    }
+    if seen.is_unrun {
+        return Summary::Other;
     }
     match (seen.runs, seen.one, seen.reads) {
         (1, Some((plan, sql)), None) => Summary::One(plan, sql.into()),
@@ -65,6 +70,8 @@ struct Seen<'a> {
     closed: Vec<&'a [u8]>,
     /// The plan in the unnamed portal, and what it says.
     bound: Option<Rc<Plan>>,
+    /// It was not run.
+    is_unrun: bool,
     /// The read that takes longest, as far as is known.
     reads: Option<Rc<Plan>>,
     /// A statement that is not a read.
@@ -89,6 +96,7 @@ impl<'a> Seen<'a> {
                 let bind = Bind::read(body).ok()?;
                 bind.portal.is_empty().then_some(())?;
                 self.bound = Some(self.statement(bind.statement)?);
+                self.is_unrun = true;
                 Some(())
             }
             tag::DESCRIBE => match Target::of_describe(body).ok()? {
@@ -100,6 +108,7 @@ impl<'a> Seen<'a> {
                 let all = execute.portal.is_empty() && execute.rows_max == 0;
                 (all && self.bound.is_some()).then_some(())?;
                 self.runs += 1;
+                self.is_unrun = false;
                 Some(())
             }
             tag::CLOSE => {

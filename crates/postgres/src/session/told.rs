@@ -33,6 +33,11 @@ impl Told {
         self.in_doubt
     }
 
+    /// What was told last may not hold.
+    pub fn doubt(&mut self) {
+        self.in_doubt = true;
+    }
+
     fn value(&self, name: &str) -> Option<&str> {
         let all = self.since.iter().chain(self.begun.iter());
         all.into_iter().find(|(known, _)| &**known == name).map(|(_, value)| &**value)

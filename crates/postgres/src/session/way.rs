@@ -9,7 +9,7 @@ use super::listen::Listening;
 use super::summary::{self, Summary};
 use crate::lanes::Norm;
 use crate::plan::{
-    BeginForm, Deallocate, Directive, Isolation, Kind, Plan, SettingChange, names_moment,
+    BeginForm, Deallocate, Directive, Isolation, Kind, Plan, Resting, SettingChange, names_moment,
 };
 use crate::settings::{Mode, Route};
 
@@ -104,7 +104,8 @@ impl Session {
                     && form.isolation != Some(Isolation::Serializable)
                     && form.deferrable.is_none()
                     && self.front.settings().merge_begin
-                    && self.mode == Mode::Transaction =>
+                    && self.mode == Mode::Transaction
+                    && self.database.resting() != Resting::ByLogin =>
             {
                 Way::Begin(*form, sql().into())
             }

@@ -74,10 +74,25 @@ impl Front {
     fn make_way(&self, now: Instant) {
         let pools = self.pool.groups();
         for pool in pools.iter().filter(|pool| pool.figures().is_short()) {
-            let alike = self.groups_of(pool.key());
-            let alike: Vec<_> = alike.iter().map(|of| &***of).collect();
-            flow::lanes::Group::make_way(&alike, now);
+            self.give_up_lane(pool.key(), lanes::Need::More, now);
         }
+    }
+
+    /// A lease waits: where lanes have all connections of its pool none will come free, unless one
+    /// of them gives up its own.
+    pub(super) fn make_way_at_once(&self, key: &Key) {
+        let figures = self.pool.group(key).figures();
+        let lanes: usize = self.groups_of(key).iter().map(|group| group.count()).sum();
+        if figures.is_short() && figures.active <= lanes {
+            self.give_up_lane(key, lanes::Need::Any, Instant::now());
+        }
+    }
+
+    /// A lane to these servers ends once it has answered what it has.
+    pub(super) fn give_up_lane(&self, key: &Key, need: lanes::Need, now: Instant) {
+        let alike = self.groups_of(key);
+        let alike: Vec<_> = alike.iter().map(|of| &***of).collect();
+        flow::lanes::Group::make_way(&alike, need, now);
     }
 }
 

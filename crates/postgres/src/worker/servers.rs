@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use flow::pool::{self, Budget, OpenError, Opener};
 use wire::postgres::{Refusal, sqlstate};
 
+use super::Front;
 use crate::auth::Credentials;
 use crate::backends::{Backend, ClientLogin};
 use crate::connection::{Connection, Key, Opened, Record};
+use crate::lanes::Need;
 use crate::pipeline::names::Limits;
 use crate::server::{DialError, Identity, dial};
 use crate::settings::Settings;
@@ -22,6 +24,8 @@ pub struct Servers {
     pub(super) shared: Arc<Shared>,
     /// What users have logged in with last.
     pub(super) credentials: RefCell<Known>,
+    /// Whose lanes have some of the connections.
+    pub(super) front: RefCell<Weak<Front>>,
     records: RefCell<Vec<Weak<Record>>>,
 }
 
@@ -29,7 +33,7 @@ impl Servers {
     /// Without any.
     pub(super) fn new(shared: Arc<Shared>) -> Rc<Self> {
         let (credentials, records) = (RefCell::default(), RefCell::default());
-        Rc::new(Self { shared, credentials, records })
+        Rc::new(Self { shared, credentials, front: RefCell::new(Weak::new()), records })
     }
 
     /// Every connection there is, and those that are being opened.
@@ -132,6 +136,12 @@ impl Opener for Servers {
     fn may_be_let_in(&self, key: &Key, at: Instant) -> bool {
         let backend = self.shared.backends.get(key.backend);
         backend.is_some_and(|backend| backend.logins().have_changed_since(at))
+    }
+
+    fn give_up_one(&self, key: &Key) {
+        if let Some(front) = self.front.borrow().upgrade() {
+            front.give_up_lane(key, Need::Any, Instant::now());
+        }
     }
 
     fn is_good(&self, connection: &mut Connection) -> bool {

@@ -10,6 +10,8 @@ use super::read::{message, put_text};
 pub mod sqlstate {
     /// Nothing is wrong: the code of a notice.
     pub const SUCCESSFUL_COMPLETION: &str = "00000";
+    /// `warning`
+    pub const WARNING: &str = "01000";
     /// A connection could not be made.
     pub const CONNECTION_EXCEPTION: &str = "08000";
     /// The server refused or is not there.

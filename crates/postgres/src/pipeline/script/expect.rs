@@ -24,6 +24,10 @@ pub enum Why {
     TooLarge,
     /// A statement is run that asks for a value that the client has not drawn for certain.
     NotDrawn,
+    /// It is not what its first byte says.
+    Malformed,
+    /// A portal is run whose statement has run, and can do so once only.
+    HasRun,
     /// A statement's result is not what it was when the client prepared it.
     Changed,
 }
@@ -57,9 +61,12 @@ pub enum Expect {
     Execute(Fate),
     /// CloseComplete.
     Close(Fate),
+    /// The same of the statement with this number, which is to be gone: see `prepared`.
+    Forget(u64),
     /// A message that Weir says in the server's stead.
     Say(&'static [u8]),
-    /// The same, of a DEALLOCATE.
+    /// The same, of a DEALLOCATE; nothing for a Query amid a round, which closes the unnamed
+    /// statement unless it is left out.
     Deallocate(&'static [u8]),
     /// A Parse that the server is sure to refuse, as of a statement that is there already: the
     /// client hears why Weir has it refused.
@@ -82,6 +89,7 @@ impl Expect {
         match *self {
             Self::Parse(Fate::Pass | Fate::Swallow, number) => on(Heard::NotPrepared(number)),
             Self::Query(Fate::Pass) => on(Heard::LeftOut),
+            Self::Forget(number) => on(Heard::Forgotten { number, left_out: true }),
             _ => {}
         }
         if self.is_of_name() {
@@ -106,7 +114,9 @@ impl Expect {
         match self {
             Self::Parse(fate, _) => *fate != Fate::Swallow,
             Self::Close(fate) => *fate == Fate::Invent,
-            Self::Refuse(why) => !matches!(why, Why::NotDrawn | Why::Changed),
+            Self::Refuse(why) => {
+                !matches!(why, Why::NotDrawn | Why::Changed | Why::HasRun | Why::Malformed)
+            }
             Self::Deallocate(_) => true,
             _ => false,
         }

@@ -16,6 +16,14 @@ pub enum Heard<'a> {
     Prepared(u64),
     /// The statement with this number was not prepared: an error came before.
     NotPrepared(u64),
+    /// The statement with this number, which is to be gone, was closed; or the Close was left out
+    /// behind an error.
+    Forgotten {
+        /// The statement.
+        number: u64,
+        /// Whether the Close was left out.
+        left_out: bool,
+    },
     /// The statement with this number has such parameters and such a result.
     Shape(u64, u64),
     /// What became of the next message that changes a name: those that prepare, close or

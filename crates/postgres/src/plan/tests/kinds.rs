@@ -138,7 +138,13 @@ fn sessions_and_copies() {
     assert_eq!(kind("unlisten \"Jobs\""), Kind::Unlisten(Some("Jobs".into())));
     assert_eq!(kind("notify jobs, 'x'"), Kind::Notify);
     assert_eq!(kind("copy t (a, b) from stdin with (format csv)"), Kind::CopyIn);
-    assert_eq!(kind("copy (select a from stdin) to stdout"), Kind::CopyOut);
+    let copies_out = |may_write| Kind::CopyOut { may_write };
+    assert_eq!(kind("copy (select a from stdin) to stdout"), copies_out(true));
+    assert_eq!(kind("copy (select 1) to stdout"), copies_out(false));
+    assert_eq!(kind("copy (values ((1)), (2)) to stdout (format csv)"), copies_out(false));
+    assert_eq!(kind("copy (insert into t values (1) returning a) to stdout"), copies_out(true));
+    assert_eq!(kind("copy (delete from t returning a) to stdout"), copies_out(true));
+    assert_eq!(kind("copy t (a) to stdout"), copies_out(false));
     assert_eq!(kind("copy t to '/tmp/x'"), Kind::Other);
     assert_eq!(kind("copy t from program 'x'"), Kind::Other);
     assert_eq!(kind("insert into t values (1)"), Kind::Write);

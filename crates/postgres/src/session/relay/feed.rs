@@ -13,7 +13,7 @@ use super::{AHEAD_MAX, Relay};
 use crate::connection::Connection;
 use crate::pipeline::compose::{Composer, Found};
 use crate::pipeline::round::{Cut, HELD_MAX, cut};
-use crate::pipeline::script::{Admission, Expect, Fate, Script};
+use crate::pipeline::script::{Admission, Expect, Fate, Script, Why};
 use crate::plan::{Kind, Plan};
 use crate::session::study::Study;
 use crate::session::summary::{Summary, summarise};
@@ -63,6 +63,7 @@ impl Session {
         self.inbox = inbox;
         self.inbox.drain(..at);
         self.inbox.shrink_to(0);
+        self.release_held();
         fed
     }
 
@@ -138,13 +139,13 @@ impl Session {
             Some(plan) => self.note_query(relay, server, &plan, sql, known.as_deref()),
             // What it changes it changes behind its own statement's being prepared.
             None if tag == b'B' => {
-                self.compose(relay, server, message, is_point)?;
+                self.compose(relay, server, message, is_point);
                 self.note(relay, server, tag, message.body);
                 return Ok(len);
             }
             None => self.note(relay, server, tag, message.body),
         }
-        self.compose(relay, server, message, is_point)?;
+        self.compose(relay, server, message, is_point);
         Ok(len)
     }
 
@@ -167,7 +168,7 @@ impl Session {
         server: &mut Connection,
         message: Frame<'_>,
         is_point: bool,
-    ) -> Result<(), End> {
+    ) {
         let composed = self.composer(relay, server, |composer, out, script| {
             if !is_point {
                 return composer.message(message, out, script);
@@ -177,13 +178,16 @@ impl Session {
             self.front.shared.metrics.points.inc();
             Ok(())
         });
-        composed.map_err(End::malformed)?;
+        if composed.is_err() {
+            // As a server says it, which goes on behind the next Sync.
+            self.refuse_to_run(relay, server, Why::Malformed, false);
+            return;
+        }
         if message.tag == b'E' && relay.bound_forgets {
             relay.forgets = true;
             // What follows waits for its answer.
             put_flush(&mut server.out);
         }
-        Ok(())
     }
 
     /// Has messages written for the server connection.
@@ -243,6 +247,7 @@ impl Session {
         relay.drops = server.script.is_skipping();
         if tag != b'd' && !relay.drops {
             self.note_unknown(relay, server);
+            self.hide_prepared(relay, server);
             if tag == b'Q' {
                 self.client.names().query();
             }

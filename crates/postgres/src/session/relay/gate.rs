@@ -53,6 +53,10 @@ impl Session {
         match self.divert(relay, server.status, message) {
             Diverted::No => self.is_as_prepared(relay, server, message),
             Diverted::Waits => Gate::Waits,
+            Diverted::Refused(why) => {
+                self.refuse_to_run(relay, server, why, false);
+                Gate::Done
+            }
             Diverted::Done(said) => {
                 server.script.expect(said);
                 Gate::Done
@@ -105,7 +109,16 @@ impl Session {
             tag::BIND => self.bound(message.body).map(|(plan, _)| plan),
             _ => plan.cloned(),
         };
-        let Some(run) = run.filter(|_| !server.script.takes_data()) else { return Gate::Open };
+        if server.script.takes_data() {
+            return Gate::Open;
+        }
+        let Some(run) = run else {
+            // What a client has prepared by a statement, and a function by its number.
+            if matches!(message.tag, tag::BIND | tag::FUNCTION_CALL) {
+                self.hide_prepared(relay, server);
+            }
+            return Gate::Open;
+        };
         let is_query = message.tag == tag::QUERY;
         match self.last_values(relay, &run, server.status) {
             LastValues::Own => {}
@@ -116,14 +129,26 @@ impl Session {
                 return Gate::Done;
             }
         }
-        if run.effects.shows_prepared && server.status != Status::Failed {
-            self.composer(relay, server, |composer, out, script| composer.close_all(out, script));
+        if run.effects.reaches_prepared {
+            self.hide_prepared(relay, server);
         }
         Gate::Open
     }
 
+    /// Has nothing prepared on the server that is not the client's by a statement of its own, in
+    /// front of what may look at it, run it or take it away.
+    pub(super) fn hide_prepared(&self, relay: &mut Relay, server: &mut Connection) {
+        self.composer(relay, server, |composer, out, script| composer.close_all(out, script));
+    }
+
     /// Has a statement refused that its client may not run.
-    fn refuse_to_run(&self, relay: &mut Relay, server: &mut Connection, why: Why, is_query: bool) {
+    pub(super) fn refuse_to_run(
+        &self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        why: Why,
+        is_query: bool,
+    ) {
         relay.round();
         self.composer(relay, server, |composer, out, script| {
             composer.refuse_to_run(why, out, script);

@@ -85,6 +85,7 @@ impl Session {
             Heard::Failed { body, swallowed } => self.failed(relay, known, body, swallowed),
             Heard::Prepared(_)
             | Heard::NotPrepared(_)
+            | Heard::Forgotten { .. }
             | Heard::Shape(..)
             | Heard::Parameter(_)
             | Heard::Ignored(_)
@@ -207,6 +208,9 @@ impl Session {
         relay.tangled |= round.plans.len() > 1
             || round.failed
             || round.plans.iter().any(|plan| effect::tangles(plan));
+        for change in &round.diverted {
+            self.divert_ended(change, !round.failed);
+        }
         if !round.failed {
             let begun = round.changes.iter().map(|change| self.settings.begun_with(change));
             relay.restores.extend(begun);
@@ -242,6 +246,7 @@ impl Session {
         let pins = round.pins(from) || later().any(|round| round.pins(0));
         let stays = self.pinned && *known.leaves == Leaves::Lasting;
         self.pinned = self.mode == Mode::Session || pins || stays;
+        *known.has_local_buffers |= *known.leaves != Leaves::Nothing;
         if *known.leaves != Leaves::Lasting {
             *known.leaves =
                 later().map(|round| round.leaves(0)).fold(round.leaves(from), Leaves::max);

@@ -12,7 +12,7 @@ use crate::metrics::BackendLatencies;
 use crate::pipeline::settings::Change;
 use crate::plan::{Leaves, Plan};
 use crate::session::effect;
-use crate::session::listen::{Bound, Confirming};
+use crate::session::listen::{Bound, Confirming, DivertedChange};
 use crate::session::study::Study;
 
 /// A round under way: what follows from it once it is answered.
@@ -24,6 +24,8 @@ pub(super) struct Round {
     pub(super) changes: Vec<Change>,
     /// Those of its statements that change what the client listens to.
     pub(super) listens: Vec<Rc<Plan>>,
+    /// The same of what the server did not get.
+    pub(super) diverted: Vec<DivertedChange>,
     /// When it went out, or the one before it was answered.
     pub(super) asked: Option<Instant>,
     pub(super) failed: bool,
@@ -36,7 +38,9 @@ pub(super) struct Round {
 impl Round {
     /// What was taken for the next round is a part of this one.
     fn goes_on_with(&mut self, next: Self) {
-        let Self { plans, unknown, changes, listens, asked, failed, drew, forgets_drawn } = next;
+        let Self { plans, unknown, changes, listens, diverted, .. } = next;
+        let Self { asked, failed, drew, forgets_drawn, .. } = next;
+        self.diverted.extend(diverted);
         self.plans.extend(plans);
         self.unknown |= unknown;
         self.changes.extend(changes);
@@ -118,6 +122,8 @@ pub(in crate::session) struct Relay {
     pub(super) listens: Vec<Rc<Plan>>,
     /// A LISTEN that the server does not get.
     pub(in crate::session) confirming: Confirming,
+    /// The client did not listen to its channel before.
+    pub(in crate::session) joined: bool,
     /// What was bound last and the server did not get.
     pub(in crate::session) diverted: Option<Bound>,
     /// A transaction has written.
@@ -265,6 +271,11 @@ impl Relay {
         let ends =
             |round: &Round| round.unknown || round.plans.iter().any(|plan| effect::ends(plan));
         self.open && !self.rounds.iter().any(ends)
+    }
+
+    /// A change of what the client listens to is Weir's own matter, and holds if the round does.
+    pub(in crate::session) fn diverts(&mut self, change: DivertedChange) {
+        self.round().diverted.push(change);
     }
 
     /// An error came.

@@ -128,7 +128,7 @@ impl Suite {
                 }
             }
             // The client library does not speak these here.
-            Kind::CopyIn | Kind::CopyOut => {}
+            Kind::CopyIn | Kind::CopyOut { .. } => {}
             kind => {
                 let _ = client.simple_query(sql);
                 self.stale |= !matches!(

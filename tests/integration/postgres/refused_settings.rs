@@ -1,0 +1,120 @@
+//! A session goes on whose settings no server accepts any more: what they name was dropped, or
+//! another client has done on the connection what they have to come before.
+
+use wire::postgres::frontend::put_query;
+
+use super::beside::{Beside, ONE};
+use super::left_behind::until_known;
+use super::scene::asks;
+use crate::isolation::peer::Peer;
+
+/// The messages of warnings among what is answered to a Query, and its first value.
+fn warned(peer: &mut Peer, sql: &str) -> (Vec<String>, Option<String>) {
+    let mut out = Vec::new();
+    put_query(&mut out, sql.as_bytes());
+    peer.send(&out).expect("it is taken");
+    let (mut warnings, mut value) = (Vec::new(), None);
+    for (tag, body) in peer.messages().expect("it is answered") {
+        match tag {
+            b'N' => warnings.push(String::from_utf8_lossy(&body).replace('\0', " ")),
+            b'E' => panic!("{sql}: {}", String::from_utf8_lossy(&body).replace('\0', " ")),
+            b'D' => value = Some(String::from_utf8_lossy(&body[6..]).into_owned()),
+            _ => {}
+        }
+    }
+    (warnings, value)
+}
+
+const CONTENTS: &str = "
+    CREATE ROLE app LOGIN SUPERUSER;
+    CREATE TEXT SEARCH CONFIGURATION mine (COPY = simple);
+    CREATE FUNCTION quick() RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 1; END';
+";
+
+/// Ways in which a setting comes to be refused, and its name.
+const GONE: [(&str, &str, &str); 3] = [
+    (
+        "default_text_search_config",
+        "SET default_text_search_config = 'public.mine'",
+        "DROP TEXT SEARCH CONFIGURATION mine",
+    ),
+    ("log_statement", "SET log_statement = 'none'", "ALTER ROLE app NOSUPERUSER"),
+    // Its prefix belongs to a language by now that the server has loaded.
+    ("plpgsql.unheard_of", "SET plpgsql.unheard_of = '1'", "SELECT 1"),
+];
+
+#[test]
+fn a_value_that_nothing_stands_behind_any_more_is_dropped_with_a_warning() {
+    for (name, set, drop) in GONE {
+        for first in ["SELECT 1", "RESET ALL", "RESET work_mem", "DISCARD ALL", "BEGIN; COMMIT"] {
+            let beside = Beside::new(CONTENTS, ONE);
+            until_known(&beside);
+            let mut ann = beside.through_as("app", &[("client_encoding", "LATIN1")]);
+            asks(&mut ann, set);
+            asks(&mut ann, "SET work_mem = '7MB'");
+            beside.cluster.sql(drop);
+            // Somebody else has the connection meanwhile.
+            let mut bob = beside.through_as("app", &[]);
+            asks(&mut bob, "SELECT quick()");
+            let before = warned(&mut bob, "SELECT pg_backend_pid()").1;
+            let (warnings, _) = warned(&mut ann, first);
+            let told = warnings.iter().any(|said| said.contains(name) && said.contains("WARNING"));
+            assert!(told, "{name}, {first}: {warnings:?}");
+            let (again, pid) = warned(&mut ann, "SELECT pg_backend_pid()");
+            assert!(again.is_empty(), "{name}, {first}: {again:?}");
+            // Who was changed, and who has discarded all, has another one in any case.
+            let is_same = drop.starts_with("ALTER") || first == "DISCARD ALL" || pid == before;
+            assert!(is_same, "{name}, {first}: another connection");
+            // What nothing is wrong with holds.
+            let wanted = if first == "SELECT 1" { "7MB" } else { "" };
+            let (_, held) = warned(&mut ann, "SHOW work_mem");
+            assert!(held.is_some_and(|held| held.contains(wanted)), "{name}, {first}");
+            assert_eq!(ann.reported.get("client_encoding").map(String::as_str), Some("LATIN1"));
+            assert_eq!(asks(&mut bob, "SELECT 1").value(), Some("1"), "{name}, {first}");
+        }
+    }
+}
+
+#[test]
+fn what_a_session_began_with_may_be_gone_when_it_resets_to_that() {
+    for reset in ["RESET default_text_search_config", "RESET ALL"] {
+        let beside = Beside::new(CONTENTS, ONE);
+        let options = [("options", "-c default_text_search_config=public.mine")];
+        let mut ann = beside.through_as("app", &options);
+        asks(&mut ann, "SET default_text_search_config = 'simple'");
+        beside.cluster.sql("DROP TEXT SEARCH CONFIGURATION mine");
+        let (warnings, _) = warned(&mut ann, reset);
+        let later = warned(&mut ann, "SELECT 1").0;
+        assert!(warnings.iter().chain(&later).any(|said| said.contains("public.mine")), "{reset}");
+        assert!(warned(&mut ann, "SELECT 1").0.is_empty(), "{reset}");
+    }
+}
+
+#[test]
+fn temporary_buffers_are_to_be_had_behind_the_temporary_table_of_another_client() {
+    let beside = Beside::new("", ONE);
+    let uses = |sql: &str| {
+        let mut bob = beside.through();
+        asks(&mut bob, "CREATE TEMP TABLE t AS SELECT 1");
+        asks(&mut bob, sql);
+    };
+    let mut ann = beside.through();
+    let set = "SET temp_buffers = '16MB'";
+    let cases: [(&str, &[&str]); 4] = [
+        ("DISCARD ALL", &[set]),
+        ("DISCARD ALL", &["BEGIN", set, "COMMIT"]),
+        ("SELECT 1", &[set]),
+        ("SELECT 1", &["BEGIN", set, "COMMIT"]),
+    ];
+    for (end, all) in cases {
+        asks(&mut ann, "RESET temp_buffers");
+        uses(end);
+        for sql in all {
+            assert_eq!(asks(&mut ann, sql).error, None, "{sql} behind {end}");
+        }
+        for _ in 0..2 {
+            uses(end);
+            assert_eq!(asks(&mut ann, "SHOW temp_buffers").value(), Some("16MB"), "{end}");
+        }
+    }
+}
