@@ -361,8 +361,7 @@ impl Session {
 
 /// Whether a whole round is still to be answered that waits for nothing of its client.
 fn is_answered_yet(relay: &Relay, server: &Connection) -> bool {
-    let is_due = server.script.under_way() > 0 && !server.script.takes_data();
-    is_due && !relay.is_first()
+    server.script.ends_by_itself() && !relay.is_first()
 }
 
 fn query_timeout() -> Refusal {
