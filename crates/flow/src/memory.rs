@@ -2,6 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How often it is looked whether memory can be given back to the system.
+const GIVE_BACK_LOOK: Duration = Duration::from_secs(5);
+/// After how many bytes that is worth it.
+const GIVE_BACK_MIN: u64 = 64 << 20;
 
 /// Memory for one purpose, shared by all workers. Clones share the same memory.
 #[derive(Clone, Debug)]
@@ -59,6 +65,21 @@ impl Memory {
     /// Changes how many bytes there may be; shares that are out stay out.
     pub fn set_max(&self, max: usize) {
         self.0.max.store(max, Ordering::Relaxed);
+    }
+}
+
+/// Gives memory back to the system that these have used, whenever they are not used; else the C
+/// library keeps it. Never ends.
+pub async fn give_back(memories: Vec<Memory>) {
+    let mut given_back = 0;
+    loop {
+        tokio::time::sleep(GIVE_BACK_LOOK).await;
+        let passed = memories.iter().map(Memory::passed).sum::<u64>();
+        let is_quiet = memories.iter().all(|memory| memory.used() == 0);
+        if is_quiet && passed - given_back >= GIVE_BACK_MIN {
+            given_back = passed;
+            let _ = tokio::task::spawn_blocking(sched::heap::give_back).await;
+        }
     }
 }
 

@@ -31,13 +31,14 @@ pub struct DeliveryTasks {
 }
 
 impl DeliveryTasks {
-    /// The delivery to a backend, which the catalogue asks from now on.
+    /// The delivery to a backend. The catalogue asks the backend from now on, if it can be asked.
     ///
     /// # Errors
     /// When the backend's cursor or dead letters cannot be used.
     pub fn open(&self, backend: &Arc<Backend>) -> Result<Task, StartError> {
-        if backend.settings().kind.has_catalogue() {
-            self.catalogue.ask(backend.name(), Arc::clone(backend.queries()));
+        match backend.settings().kind.has_catalogue() {
+            true => self.catalogue.ask(backend.name(), Arc::clone(backend.queries())),
+            false => self.catalogue.remove(backend.name()),
         }
         let Self { backends, catalogue, journal, dir, registry, pace, .. } = self;
         Task::open(backend, backends, catalogue, journal, dir, registry, *pace)
@@ -75,10 +76,14 @@ impl DeliveryTasks {
         // On another thread: it waits for the disk, and for `weir dead-letters`.
         let (this, of) = (Arc::clone(self), Arc::clone(&backend));
         match tokio::task::spawn_blocking(move || this.open(&of)).await {
-            Ok(Ok(task)) if !self.backends.drain.is_started() => self.begin(&backend, task),
+            Ok(Ok(task)) => {
+                self.begin(&backend, task);
+                tracing::info!(backend = backend.name(), "delivery has begun");
+            }
             Ok(Err(error)) => self.withdraw(&backend, &error),
+            Err(fault) if fault.is_panic() => self.withdraw(&backend, &fault),
             // The process ends.
-            Ok(Ok(_)) | Err(_) => {}
+            Err(_) => {}
         }
     }
 
@@ -89,8 +94,8 @@ impl DeliveryTasks {
         backend.answered();
     }
 
-    /// Ends a delivery for good. Whoever has all that was accepted until the reload leaves no
-    /// cursor behind; another one's backlog is kept until somebody decides.
+    /// Ends a delivery for good. Whoever has all that was accepted before leaves no cursor behind;
+    /// another one's backlog is kept until somebody decides.
     async fn remove(&self, backend: &Backend) {
         let name = backend.name();
         let has_all = match self.journal.acknowledged_end().await {
@@ -98,6 +103,10 @@ impl DeliveryTasks {
             Err(_) => false,
         };
         self.end(backend).await;
+        // Put back by another reload, which begins where this one has ended.
+        if self.backends.has_server(name) {
+            return;
+        }
         self.catalogue.remove(name);
         self.backends.statements_gone(name);
         if !has_all {
@@ -135,9 +144,12 @@ impl DeliveryTasks {
         self.journal.cursors().into_iter().find(|cursor| cursor.name == name)
     }
 
-    fn withdraw(&self, backend: &Arc<Backend>, error: &StartError) {
-        tracing::error!(%error, "nothing is delivered to this backend; mend that and reload again");
-        self.catalogue.remove(backend.name());
+    fn withdraw(&self, backend: &Arc<Backend>, error: &dyn std::error::Error) {
+        let name = backend.name();
+        tracing::error!(%error, "nothing is delivered to backend {name:?}; mend that and reload");
         self.backends.withdraw(backend);
+        if !self.backends.has_server(name) {
+            self.catalogue.remove(name);
+        }
     }
 }

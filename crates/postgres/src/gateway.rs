@@ -9,6 +9,7 @@ use arc_swap::Guard;
 use flow::endpoint::Endpoint;
 use flow::front::{self, Addresses, BindError, Prepared, Reload, Serving, Share, Sockets};
 use flow::limit::Limit;
+use flow::memory;
 use flow::tls::ServerTls;
 use serde::Serialize;
 use tokio::runtime::Handle;
@@ -100,6 +101,9 @@ impl front::Front for Gateway {
     }
 
     async fn run(self: Arc<Self>, share: Share, worker: flow::Worker) {
+        if worker.index == 0 {
+            tokio::task::spawn_local(memory::give_back(vec![self.shared.held.clone()]));
+        }
         let calls = self.shared.calls.attend(worker.index);
         let front = Front::new(self.shared.clone(), worker.clone(), session::CLIENT_BYTES);
         let lines = Lines::new(front.clone());

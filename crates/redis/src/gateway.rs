@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flow::endpoint::Endpoint;
 use flow::front::{self, Addresses, BindError, Calls, Prepared, Share, Sockets};
 use flow::limit::Limit;
-use flow::memory::Memory;
+use flow::memory::{self, Memory};
 use flow::tls::{ServerTls, TlsError};
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -256,6 +256,9 @@ impl front::Front for Gateway {
     async fn run(self: Arc<Self>, share: Share, worker: flow::Worker) {
         let heard = lock(&self.heard).get_mut(worker.index).and_then(Option::take);
         let Some(mut heard) = heard else { return };
+        if worker.index == 0 {
+            tokio::task::spawn_local(memory::give_back(vec![self.memory.clone()]));
+        }
         let mut served = Served::new(worker.clone(), self.endpoint.clone());
         for change in lock(&self.listening).first(share, worker.index) {
             served.change(change);

@@ -184,6 +184,32 @@ fn a_thousand_strangers_who_never_log_in_cost_little_and_nobody_waits_for_them()
 }
 
 #[test]
+fn what_half_sent_commands_took_goes_back_to_the_system() {
+    const CLIENTS: usize = 40;
+    let server = Redis::start();
+    let mut weir = weir(&[&server], "max-memory = \"512MiB\"", ADMIN);
+    let pid = weir.running().id();
+    let mut ann = admin(&weir);
+    assert_eq!(ann.line("INCR n"), ":1");
+    let before = resident_kib(pid);
+    let mut clients: Vec<RedisClient> = (0..CLIENTS).map(|_| admin(&weir)).collect();
+    clients.iter_mut().for_each(|client| client.send(b"*801\r\n$4\r\nMSET\r\n"));
+    let piece = format!("$16384\r\n{}\r\n", "x".repeat(16 << 10)).repeat(64);
+    // In turns, so that what is held lies mixed in memory.
+    for _ in 0..7 {
+        clients.iter_mut().for_each(|client| client.send(piece.as_bytes()));
+    }
+    wait::until("all of it is held", wait::LONG, || {
+        weir.metrics().sum("weir_redis_held_bytes", &[]) >= (CLIENTS * 7 << 20) as f64
+    });
+    drop(clients);
+    wait::until("it goes back", wait::LONG, || {
+        resident_kib(pid).saturating_sub(before) < 100 << 10
+    });
+    assert_eq!(ann.line("INCR n"), ":2");
+}
+
+#[test]
 fn strangers_who_send_all_that_they_may_are_held_to_max_memory() {
     let server = Redis::start();
     let mut weir = weir(&[&server], "max-memory = \"16MiB\"", ADMIN);

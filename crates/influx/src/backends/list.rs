@@ -3,20 +3,55 @@
 use std::sync::Arc;
 
 use super::Backend;
-use crate::settings::{BackendSettings, ServerSettings};
+use crate::settings::{BackendSettings, DeliverySettings, ServerSettings};
 
-/// The backends at one moment.
+/// The backends at one moment, in the configuration's order.
 #[derive(Debug, Default)]
-pub(super) struct BackendList {
-    /// All but the embedded one, in the configuration's order.
-    pub(super) servers: Vec<Arc<Backend>>,
-    /// The settings of all, in the same order.
-    pub(super) settings: Vec<BackendSettings>,
+pub(super) struct BackendList(pub(super) Vec<ListedBackend>);
+
+/// A backend with all that there is of it.
+#[derive(Clone, Debug)]
+pub(super) enum ListedBackend {
+    Server(Arc<Backend>),
+    /// The store within this process.
+    Embedded(DeliverySettings),
+}
+
+impl ListedBackend {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Server(backend) => backend.name(),
+            Self::Embedded(delivery) => &delivery.name,
+        }
+    }
+
+    fn server(&self) -> Option<&Arc<Backend>> {
+        match self {
+            Self::Server(backend) => Some(backend),
+            Self::Embedded(_) => None,
+        }
+    }
+
+    fn settings(&self) -> BackendSettings {
+        match self {
+            Self::Server(backend) => BackendSettings::Server(Box::new(backend.settings().clone())),
+            Self::Embedded(delivery) => BackendSettings::Embedded(delivery.clone()),
+        }
+    }
 }
 
 impl BackendList {
+    /// All but the embedded one.
+    pub(super) fn servers(&self) -> impl Iterator<Item = &Arc<Backend>> {
+        self.0.iter().filter_map(ListedBackend::server)
+    }
+
     pub(super) fn server(&self, name: &str) -> Option<&Arc<Backend>> {
-        self.servers.iter().find(|backend| backend.name() == name)
+        self.servers().find(|backend| backend.name() == name)
+    }
+
+    pub(super) fn settings(&self) -> Vec<BackendSettings> {
+        self.0.iter().map(ListedBackend::settings).collect()
     }
 }
 

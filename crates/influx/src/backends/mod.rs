@@ -22,7 +22,7 @@ use journal::{CursorStatus, Journal};
 use tokio::task::JoinHandle;
 use watch::metrics::Registry;
 
-use self::list::{BackendList, ListChange};
+use self::list::{BackendList, ListChange, ListedBackend};
 pub use self::state::{DeliveryState, Phase};
 use self::statements::StatementWaiters;
 pub use self::statements::{Ran, StatementTicket};
@@ -277,9 +277,11 @@ impl Backends {
             drain: Drain::new(),
             running: Mutex::default(),
         };
-        let servers = settings.iter().filter_map(BackendSettings::server);
-        let servers = servers.map(|server| new.backend(server)).collect::<Result<_, _>>()?;
-        new.list.store(Arc::new(BackendList { servers, settings: settings.to_vec() }));
+        let listed = settings.iter().map(|of| match of {
+            BackendSettings::Server(server) => new.backend(server).map(ListedBackend::Server),
+            BackendSettings::Embedded(delivery) => Ok(ListedBackend::Embedded(delivery.clone())),
+        });
+        new.list.store(Arc::new(BackendList(listed.collect::<Result<_, _>>()?)));
         Ok(new)
     }
 
@@ -289,7 +291,7 @@ impl Backends {
 
     /// Every backend but the embedded one, in the configuration's order.
     pub fn all(&self) -> Vec<Arc<Backend>> {
-        self.list().servers.clone()
+        self.list().servers().cloned().collect()
     }
 
     fn list(&self) -> Guard<Arc<BackendList>> {
@@ -315,17 +317,17 @@ impl Backends {
         embedded: impl Fn(&[CursorStatus]) -> Option<BackendStatus>,
     ) -> Vec<BackendStatus> {
         let (cursors, list) = (self.journal.cursors(), self.list());
-        let status = |of: &BackendSettings| match list.server(of.name()) {
-            Some(backend) => Some(backend.status(&cursors)),
-            None => embedded(&cursors),
+        let status = |of: &ListedBackend| match of {
+            ListedBackend::Server(backend) => Some(backend.status(&cursors)),
+            ListedBackend::Embedded(_) => embedded(&cursors),
         };
-        list.settings.iter().filter_map(status).collect()
+        list.0.iter().filter_map(status).collect()
     }
 
     /// Begins to wait for a statement: its id goes into the journal's record. Call this before the
     /// record is appended, so that no result is missed.
     pub fn statement(&self) -> StatementTicket {
-        let names = self.list().settings.iter().map(|of| of.name().to_owned()).collect();
+        let names = self.list().0.iter().map(|of| of.name().to_owned()).collect();
         StatementTicket::new(&self.waiting, names)
     }
 
@@ -374,34 +376,46 @@ impl Backends {
     /// When the password or certificate files of a new or changed backend cannot be read.
     pub fn prepare(&self, wanted: &[BackendSettings]) -> Result<PreparedBackends, ClientError> {
         let list = self.list();
+        let running = list.settings();
         let ListChange { added, replaced, removed, settings, restart } =
-            ListChange::between(&list.settings, wanted);
+            ListChange::between(&running, wanted);
         let all = |servers: Vec<&ServerSettings>| {
             servers.into_iter().map(|server| self.backend(server)).collect::<Result<Vec<_>, _>>()
         };
         let (added, replacing) = (all(added)?, all(replaced)?);
-        let servers = settings.iter().filter_map(|of| {
-            let mut new = added.iter().chain(&replacing);
-            let new = new.find(|backend| backend.name() == of.name());
-            new.or_else(|| list.server(of.name())).cloned()
+        let listed = settings.into_iter().filter_map(|of| match of {
+            BackendSettings::Embedded(delivery) => Some(ListedBackend::Embedded(delivery)),
+            BackendSettings::Server(server) => {
+                let mut new = added.iter().chain(&replacing);
+                let new = new.find(|backend| backend.settings() == &*server);
+                let backend = new.or_else(|| list.server(&server.delivery.name))?;
+                Some(ListedBackend::Server(Arc::clone(backend)))
+            }
         });
-        let servers = servers.collect();
+        let listed = BackendList(listed.collect());
         let replaced = replacing.into_iter().filter_map(|after| {
             let before = Arc::clone(list.server(after.name())?);
+            // Nobody takes it for caught up before its first batch.
+            after.standing().take_over(before.standing());
             Some(ReplacedBackend { before, after })
         });
-        let removed = removed.into_iter().filter_map(|name| list.server(name)).cloned();
-        let change =
-            DeliveryChange { added, replaced: replaced.collect(), removed: removed.collect() };
-        Ok(PreparedBackends { list: BackendList { servers, settings }, change, restart })
+        let replaced = replaced.collect();
+        let removed = removed.into_iter().filter_map(|name| list.server(name)).cloned().collect();
+        let change = DeliveryChange { added, replaced, removed };
+        Ok(PreparedBackends { list: listed, change, restart })
     }
 
     /// Puts backends in force for all but the deliveries, and reads password and token files of
     /// those that stay again. Gives what the deliveries have to do, and the settings that need a
     /// restart to take effect.
     pub fn put_in_force(&self, prepared: PreparedBackends) -> (DeliveryChange, Vec<String>) {
-        let PreparedBackends { list, change, restart } = prepared;
-        for backend in &list.servers {
+        let PreparedBackends { mut list, change, restart } = prepared;
+        // One of those that stay may have been withdrawn meanwhile.
+        list.0.retain(|of| match of {
+            ListedBackend::Server(backend) => !backend.drain.is_started(),
+            ListedBackend::Embedded(_) => true,
+        });
+        for backend in list.servers() {
             if let Err(error) = backend.read_credentials() {
                 tracing::error!(%error, "credentials are not read again");
             }
@@ -414,21 +428,30 @@ impl Backends {
     /// Takes a backend out of force again whose delivery cannot begin, so that the next reload
     /// tries it anew.
     pub(crate) fn withdraw(&self, backend: &Arc<Backend>) {
-        self.list.rcu(|list| BackendList {
-            servers: list.servers.iter().filter(|of| !Arc::ptr_eq(of, backend)).cloned().collect(),
-            settings: list
-                .settings
-                .iter()
-                .filter(|of| of.name() != backend.name())
-                .cloned()
-                .collect(),
-        });
-        self.waiting.gone(backend.name());
+        backend.drain.trigger();
+        let stays = |of: &&ListedBackend| match of {
+            ListedBackend::Server(server) => !Arc::ptr_eq(server, backend),
+            ListedBackend::Embedded(_) => true,
+        };
+        self.list.rcu(|list| BackendList(list.0.iter().filter(stays).cloned().collect()));
+        if !self.has_server(backend.name()) {
+            self.statements_gone(backend.name());
+        }
     }
 
-    /// Keeps the task of a backend's delivery.
+    /// Whether a server of this name is in force.
+    pub(crate) fn has_server(&self, name: &str) -> bool {
+        self.list().server(name).is_some()
+    }
+
+    /// Keeps the task of a backend's delivery, unless all are to end.
     pub(crate) fn delivers(&self, backend: &str, task: JoinHandle<()>) {
-        self.running().deliveries.insert(backend.to_owned(), task);
+        let mut running = self.running();
+        if self.drain.is_started() {
+            task.abort();
+        } else {
+            running.deliveries.insert(backend.to_owned(), task);
+        }
     }
 
     /// Keeps another task that ends with all deliveries.
@@ -485,6 +508,6 @@ async fn end(mut task: JoinHandle<()>) {
     if tokio::time::timeout(STOP_GRACE, &mut task).await.is_err() {
         task.abort();
         let _ = task.await;
-        tracing::warn!("a batch was under way; it will be sent again after the next start");
+        tracing::warn!("a batch was under way; it will be sent again");
     }
 }

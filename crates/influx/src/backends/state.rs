@@ -148,6 +148,11 @@ impl DeliveryState {
         }
     }
 
+    /// Begins with the backlog of another delivery to the same backend.
+    pub(super) fn take_over(&self, before: &Self) {
+        self.set_oldest(before.oldest_ns.load(Ordering::Relaxed));
+    }
+
     /// Nothing is delivered any more.
     pub fn ended(&self) {
         self.enter(Phase::Starting, None);

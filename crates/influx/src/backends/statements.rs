@@ -43,7 +43,7 @@ impl StatementWaiters {
     pub(super) fn gone(&self, backend: &str) {
         let tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         for ticket in tickets.values() {
-            let words = "the backend was removed from the configuration".to_owned();
+            let words = "nothing is delivered to the backend any more".to_owned();
             let _ = ticket.try_send((backend.to_owned(), Ran::Failed(words)));
         }
     }

@@ -9,7 +9,7 @@ use arc_swap::{ArcSwap, Guard};
 use flow::endpoint::Endpoint;
 use flow::front::{self, Addresses, BindError, Prepared, Serving, Share, Sockets};
 use flow::limit::Limit;
-use flow::memory::{Memory, MemoryShare};
+use flow::memory::{self, Memory, MemoryShare};
 use flow::tls::{Renewal, ServerTls, TlsError};
 use flow::udp;
 use http::HeaderValue;
@@ -42,10 +42,6 @@ const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n
 /// What the status calls the addresses of each kind.
 const HTTP: &str = "http";
 const UDP: &str = "udp";
-
-/// How often is looked whether memory can be given back, and after how many bytes it is worth it.
-const GIVE_BACK_LOOK: Duration = Duration::from_secs(5);
-const GIVE_BACK_MIN: u64 = 64 << 20;
 
 /// Why the gateway could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -172,7 +168,7 @@ impl Gateway {
         let deliveries = Deliveries::start(&live.backends, store, &parts)?;
         let secret = settings.token_secret()?;
         let memory = RequestMemory::new(settings, registry);
-        control.spawn(give_back(memory.bodies.clone(), memory.answers.clone()));
+        control.spawn(memory::give_back(vec![memory.bodies.clone(), memory.answers.clone()]));
         let metrics = Metrics::new(registry);
         let aside = Aside::new(control.clone());
         let admission = Admission::new(
@@ -335,20 +331,6 @@ impl front::Front for Gateway {
         };
         if tokio::time::timeout(within, stop).await.is_err() {
             tracing::warn!("not everything was delivered that could have been");
-        }
-    }
-}
-
-/// Gives memory back to the system that bodies and answers took, once none is under way.
-async fn give_back(bodies: Memory, answers: Memory) {
-    let mut given_back = 0;
-    loop {
-        tokio::time::sleep(GIVE_BACK_LOOK).await;
-        let passed = bodies.passed() + answers.passed();
-        let quiet = bodies.used() + answers.used() == 0;
-        if quiet && passed - given_back >= GIVE_BACK_MIN {
-            given_back = passed;
-            let _ = tokio::task::spawn_blocking(sched::heap::give_back).await;
         }
     }
 }

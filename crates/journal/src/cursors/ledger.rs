@@ -245,12 +245,17 @@ impl Ledger {
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
-    pub fn summary(&self) -> LedgerSummary {
+    /// The bytes that wait for the cursor that is furthest behind.
+    pub fn backlog_bytes(&self) -> u64 {
         let waiting = self.cursors.values().map(|c| self.ends.counts - c.account.counts);
+        waiting.map(|counts| counts.bytes).max().unwrap_or(0)
+    }
+
+    pub fn summary(&self) -> LedgerSummary {
         LedgerSummary {
             ends: self.ends,
             tail_bytes: self.tail.bytes(),
-            backlog_bytes: waiting.map(|counts| counts.bytes).max().unwrap_or(0),
+            backlog_bytes: self.backlog_bytes(),
             damage: self.damage.clone(),
         }
     }

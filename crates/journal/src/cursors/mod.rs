@@ -158,6 +158,11 @@ impl Cursors {
         }
     }
 
+    /// The bytes that wait for the cursor that is furthest behind.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.ledger().backlog_bytes()
+    }
+
     /// The state of the ledger, all of one moment.
     pub fn summary(&self) -> LedgerSummary {
         self.ledger().summary()

@@ -82,7 +82,7 @@ impl Housekeeper {
     /// Keeps the moving averages of what comes in and of what cannot be given free.
     fn sample(&mut self) {
         let appended = self.owners.log.metrics().bytes.get();
-        let held = self.owners.cursors.summary().backlog_bytes;
+        let held = self.owners.cursors.backlog_bytes();
         let now = Instant::now();
         if let Some((then, appended_then, held_then)) = self.sampled {
             let seconds = now.duration_since(then).as_secs_f64();

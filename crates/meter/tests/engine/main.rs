@@ -348,7 +348,7 @@ fn a_missed_demand_ends_a_run_that_is_to_abort() {
     let server =
         Server::start(|stream| stream.send(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"));
     let mut plan = plan(server.address, open(100.0, Duration::from_secs(600)), 4);
-    plan.abort = vec!["p50<1h".parse().unwrap(), "errors<50%".parse().unwrap()];
+    plan.abort = vec!["errors<=100%".parse().unwrap(), "errors<50%".parse().unwrap()];
     let outcome = load(&plan);
     let (gate, found) = outcome.aborted.unwrap();
     assert_eq!((&*gate.to_string(), &*found), ("errors<50%", "100.000 %"));

@@ -25,6 +25,8 @@ use crate::settings::AofSettings;
 pub const READ_BYTES: usize = 128 << 10;
 /// A line of a master's before its stream is no longer.
 const LINE_BYTES_MAX: usize = 4 << 10;
+/// The largest offset that a master's history may begin with.
+const OFFSET_MAX: u64 = i64::MAX as u64;
 /// How often a master is told what is durable, whatever happens: one that sends a base without a
 /// file of its own begins its stream only when it is told, and ignores what it is told too early.
 const TELL_EVERY: Duration = Duration::from_secs(1);
@@ -261,7 +263,7 @@ impl Link {
         match (words.as_slice(), self.position) {
             ([b"+FULLRESYNC", id, offset], _) => {
                 let id = Id::read(id).ok_or_else(refused)?;
-                let offset = decimal(offset).ok_or_else(refused)?;
+                let offset = offset_of(offset).ok_or_else(refused)?;
                 if let Some((of, before)) = self.position
                     && of == id
                     && offset < before
@@ -473,9 +475,23 @@ impl Taking<'_> {
     }
 }
 
+/// An offset as Redis has them, which counts in 63 bits.
+fn offset_of(text: &[u8]) -> Option<u64> {
+    decimal(text).filter(|offset| *offset <= OFFSET_MAX)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Asked, GETACK};
+    use super::{Asked, GETACK, OFFSET_MAX, offset_of};
+
+    #[test]
+    fn an_offset_that_would_wrap_is_none() {
+        assert_eq!(offset_of(b"0"), Some(0));
+        assert_eq!(offset_of(b"9223372036854775807"), Some(OFFSET_MAX));
+        for none in ["9223372036854775808", "18446744073709551615", "18446744073709551616", "-1"] {
+            assert_eq!(offset_of(none.as_bytes()), None, "{none}");
+        }
+    }
 
     #[test]
     fn a_question_is_seen_once_wherever_it_is_cut() {

@@ -20,7 +20,7 @@ pub struct Mark {
     pub form: u64,
 }
 
-/// The key of the hashes in marks, drawn by chance: nobody can make two forms that look alike.
+/// The key of the hashes in marks, another one in each process.
 #[derive(Clone, Debug, Default)]
 pub struct MarkKey(RandomState);
 

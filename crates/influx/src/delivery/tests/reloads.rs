@@ -82,13 +82,25 @@ async fn a_backend_that_moves_goes_on_at_its_new_address_where_the_old_one_hangs
     rig.until("a", "delivering", |status| status.state == Phase::Delivering).await;
     rig.settled("a").await;
     assert_eq!(stores[1].last_arrivals(), (0..20).collect::<Vec<_>>());
-    // Two reloads in a row are carried out one after the other.
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_backend_that_is_put_back_before_it_has_gone_loses_nothing() {
+    let (stores, fakes) = three_servers().await;
+    let a = BackendTable { start: Start::End, ..backend("a", &fakes[0]) };
+    let rig = Rig::start(std::slice::from_ref(&a)).await;
+    // It goes on when it is told to, so that the first reload is not carried out before.
+    fakes[0].behave(|_| refuse(500, "down"));
+    rig.write("d", "r", &lines(0, 10)).await;
     rig.reload(&[]);
-    rig.reload(&[backend("a", &fakes[2])]);
+    rig.write("d", "r", &lines(10, 20)).await;
+    rig.reload(std::slice::from_ref(&a));
     rig.write("d", "r", &lines(20, 30)).await;
+    fakes[0].behave(stores[0].all());
     rig.until("a", "delivering", |status| status.state == Phase::Delivering).await;
     rig.settled("a").await;
-    assert_eq!(stores[2].last_arrivals().last(), Some(&29));
+    assert_eq!(stores[0].last_arrivals(), (0..30).collect::<Vec<_>>());
     rig.stop().await;
 }
 

@@ -342,7 +342,12 @@ impl Turns<'_> {
         let out = std::mem::take(&mut self.out);
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let members = self.short.members.borrow();
-        answers.retain(|answer| members.contains(answer.key));
+        // Another connection may have the key of one that has gone since its answer was made; it
+        // has asked for nothing yet.
+        answers.retain(|answer| {
+            let member = members.get(answer.key);
+            member.is_some_and(|member| matches!(member.step, Step::Answering))
+        });
         let outgoing = |answer: &Reply| {
             let socket = members.get(answer.key)?.bare.as_fd();
             Some(Outgoing { socket, bytes: &out[answer.bytes.clone()] })
