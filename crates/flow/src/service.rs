@@ -19,6 +19,7 @@ mod room;
 mod sift;
 mod talk;
 mod ticket;
+mod unread;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::asking::{Pending, Stream, Way};
 use super::lease::Leases;
-use super::ticket::MARK;
+use super::unread::Keeps;
 use super::{Fabric, Request, Service, Unanswered};
 use crate::answers::{Filled, Join, Line, Place};
 use crate::lanes::Turn;
@@ -60,25 +60,12 @@ pub struct Client<S: Service> {
     is_over: Cell<bool>,
     /// It is there to be sent what it has not asked for.
     is_listening: Cell<bool>,
-    keeps: Cell<Keeps>,
+    pub(super) keeps: Cell<Keeps>,
     /// Its task does not read, since too much waits.
     pub(super) is_paused: Cell<bool>,
     /// Its task has something to look at.
     is_called: Cell<bool>,
     waker: RefCell<Option<Waker>>,
-}
-
-/// What is kept for a client that has not taken its answers while others waited behind them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keeps {
-    Nothing,
-    /// Its answers, until it has taken them.
-    Answers {
-        /// Bytes of them from which on it is waited for again.
-        mark: usize,
-        /// It asks nothing more before it has taken some.
-        holds_back: bool,
-    },
 }
 
 /// How a client stands at a moment.
@@ -353,56 +340,6 @@ impl<S: Service> Client<S> {
     pub(super) fn waits_for_others(&self) -> bool {
         let line = self.line.borrow();
         self.waits.get().is_some_and(|request| line.requests().contains(&request))
-    }
-
-    /// Others have waited long enough for it to take its answers: half of what it may leave unread
-    /// is kept before they wait once more, and then all of it.
-    pub(super) fn keep_answers(&self) {
-        self.keeps.set(match self.keeps.get() {
-            Keeps::Nothing => Keeps::Answers { mark: self.half_unread(), holds_back: false },
-            Keeps::Answers { holds_back, .. } => Keeps::Answers { mark: usize::MAX, holds_back },
-        });
-    }
-
-    /// Bytes of its answers that it may leave untaken before its lane reads no more of them.
-    #[inline]
-    pub(super) fn mark(&self) -> usize {
-        match self.keeps.get() {
-            Keeps::Answers { mark, .. } if self.outlet.spilled() > MARK => mark.max(MARK),
-            Keeps::Answers { .. } | Keeps::Nothing => MARK,
-        }
-    }
-
-    /// Whether so much is kept for it that it is to take some before it asks on.
-    #[inline]
-    pub(super) fn holds_back(&self) -> bool {
-        let Keeps::Answers { mark, .. } = self.keeps.get() else { return false };
-        let holds_back = self.outlet.spilled() > self.half_unread();
-        if holds_back {
-            self.keeps.set(Keeps::Answers { mark, holds_back });
-        }
-        holds_back
-    }
-
-    /// Ready once it has taken so much of what is kept that it may ask on, or all of it.
-    #[inline]
-    pub(super) fn poll_takes_kept(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let (below, then) = match self.keeps.get() {
-            Keeps::Nothing => return Poll::Pending,
-            Keeps::Answers { mark, holds_back: true } => {
-                (self.half_unread(), Keeps::Answers { mark, holds_back: false })
-            }
-            Keeps::Answers { .. } => (MARK, Keeps::Nothing),
-        };
-        if self.outlet.poll_drained(cx, below).is_pending() {
-            return Poll::Pending;
-        }
-        self.keeps.set(then);
-        Poll::Ready(())
-    }
-
-    fn half_unread(&self) -> usize {
-        self.outlet.spill_max() / 2
     }
 
     /// Takes note of when a request came, which is now.

@@ -7,12 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::fabric::Fabric;
 use super::sift::Sift;
+use super::unread::MARK;
 use super::{Again, Client, Request, Service, Took};
 use crate::answers::Place;
 use crate::lane::{Fate, Owner};
-
-/// From so many bytes on that a client has not taken, its lane reads no more of its reply.
-pub(super) const MARK: usize = 64 * 1024;
 
 /// A request's companion.
 pub struct Ticket<S: Service> {
