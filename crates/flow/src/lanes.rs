@@ -23,7 +23,7 @@ use crate::lane::Handle;
 
 pub use group::Group;
 pub use load::{Load, Loaded, Norm};
-pub use opening::{GroupOf, LaneOf, NotOpened, Opened, Opener, REST, open};
+pub use opening::{GroupOf, LaneOf, NotOpened, Opened, Opener, REST, REST_BRIEF, open};
 pub use turns::Turn;
 pub use upkeep::{Need, Room, Upkeep};
 

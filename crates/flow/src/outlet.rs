@@ -222,6 +222,11 @@ impl Outlet {
         self.0.spill.borrow().as_ref().map_or(0, |spill| spill.waiting.len())
     }
 
+    /// How many of these there may be.
+    pub fn spill_max(&self) -> usize {
+        self.0.spill_max
+    }
+
     /// Waits until at most `below` bytes are spilled, or the connection is closed.
     pub async fn drained(&self, below: usize) {
         poll_fn(|cx| self.poll_drained(cx, below)).await;

@@ -19,6 +19,7 @@ mod room;
 mod sift;
 mod talk;
 mod ticket;
+mod unread;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -56,8 +57,8 @@ pub trait Service: Sized + 'static {
         server: usize,
     ) -> impl Future<Output = Result<Self::Connection, Self::Error>> + 'static;
 
-    /// Whether a server that could not be reached for this reason said so at once: then the next
-    /// request tries again.
+    /// Whether a server that could not be reached for this reason said so at once: then a
+    /// request that comes a moment later tries again.
     fn is_told_at_once(&self, error: &Self::Error) -> bool {
         let _ = error;
         false
@@ -142,9 +143,9 @@ pub trait Service: Sized + 'static {
     }
 
     /// How many bytes an answer will have that begins so, where it says that. Asked of those that
-    /// come in pieces.
-    fn announces(&self, request: &Request, bytes: &[u8]) -> Option<u64> {
-        let _ = (request, bytes);
+    /// come in pieces; of more than `most` no more is read than its client takes.
+    fn announces(&self, request: &Request, bytes: &[u8], most: u64) -> Option<u64> {
+        let _ = (request, bytes, most);
         None
     }
 

@@ -283,6 +283,8 @@ impl Fleet {
     /// A node has said that a slot is with another one: its number. Nothing changes where that is
     /// known.
     pub fn moved(&self, slot: u16, at: &At, by: usize) -> Option<usize> {
+        // Whoever says so in a pool that is no Cluster may say it to each command.
+        self.view.load().slots.as_ref()?;
         let _changing = self.lock();
         let mut view = View::clone(&self.view.load());
         let (number, is_new) = self.number(&mut view, at, by)?;

@@ -388,9 +388,12 @@ impl Service for Servers {
         }
     }
 
-    fn announces(&self, request: &Request, bytes: &[u8]) -> Option<u64> {
+    fn announces(&self, request: &Request, bytes: &[u8], most: u64) -> Option<u64> {
         let len = announced(bytes)?;
-        self.desk.announced(redirects::plain(request), len, || self.name(request.server));
+        // What is kept until it is whole is noted then.
+        if len > most {
+            self.desk.announced(redirects::plain(request), len, || self.name(request.server));
+        }
         Some(len)
     }
 

@@ -331,6 +331,28 @@ fn a_client_whose_server_says_nothing_or_refuses_is_closed_and_nobody_else_is_di
 }
 
 #[test]
+fn who_says_reset_hears_one_answer_although_the_server_hangs() {
+    let mut server = Redis::start();
+    let weir = weir(&[&server], "timeout = \"300ms\"", "");
+    for before in ["", "SUBSCRIBE news", "MULTI", "WATCH k"] {
+        let mut of = tracking(&weir, "");
+        if !before.is_empty() {
+            of.line(before);
+        }
+        if before == "MULTI" {
+            assert_eq!(of.line("GET k"), "+QUEUED");
+        }
+        server.running().signal(Signal::STOP);
+        of.say(&["RESET"]);
+        of.say(&["ECHO", "behind"]);
+        // What came later is given up, and so is what RESET has asked of the server.
+        assert!(client(&weir).line("GET k").ends_with(" in time"));
+        server.running().signal(Signal::CONT);
+        assert_eq!([of.hear(), of.hear()], ["+RESET", "$6 behind"], "{before}");
+    }
+}
+
+#[test]
 fn a_transaction_that_is_given_up_leaves_nothing_with_a_client_that_tracks() {
     let server = Redis::start();
     let weir = weir(&[&server], "", "");

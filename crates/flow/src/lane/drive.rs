@@ -42,10 +42,11 @@ pub trait Owner<T> {
     /// that is done with it: pushing is allowed here.
     fn room(&mut self) {}
 
-    /// Ready unless whoever hears the reply takes it more slowly than it comes. While it is not,
-    /// the lane takes no more requests and reads nothing, within [`Limits::patience`].
-    fn poll_taken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let _ = cx;
+    /// Ready unless whoever hears the reply to the request at the `head` takes what came for it
+    /// more slowly than that comes. While it is not, the lane takes no more requests and reads
+    /// nothing, within [`Limits::patience`].
+    fn poll_taken(&mut self, head: Option<&T>, cx: &mut Context<'_>) -> Poll<()> {
+        let _ = (head, cx);
         Poll::Ready(())
     }
 
@@ -55,6 +56,10 @@ pub trait Owner<T> {
         let _ = ticket;
         false
     }
+
+    /// The patience with whoever takes a reply slowly is at its end: others wait behind it. It is
+    /// read on, and is to be kept.
+    fn kept(&mut self) {}
 
     /// The patience with whoever takes a reply slowly that is too large to be kept is at its end:
     /// others wait behind it. What comes of the reply from now on is to reach nobody.
@@ -221,8 +226,8 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
         if self.patience.is_none() {
             return Outcome::Read;
         }
-        let is_taken = self.owner.poll_taken(cx).is_ready();
         let lane = self.shared.lane.borrow();
+        let is_taken = self.owner.poll_taken(lane.head(), cx).is_ready();
         let is_too_large = lane.head().is_some_and(|ticket| self.owner.is_too_large(ticket));
         let is_large = is_too_large || lane.is_amid_large_reply();
         let reply = Reply {
@@ -239,6 +244,7 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
         self.shared.stalled.set(outcome == Outcome::Wait || is_large);
         match outcome {
             Outcome::Wait => self.shared.heard.set(Instant::now()),
+            Outcome::Kept => self.owner.kept(),
             Outcome::Over => self.owner.out_of_patience(),
             Outcome::Read | Outcome::End => {}
         }
@@ -290,7 +296,7 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
     fn read_some<S: Io>(&mut self, io: &mut S, cx: &mut Context<'_>) -> Option<Why> {
         for _ in 0..TURN {
             match self.look_at_reply(cx) {
-                Outcome::Read | Outcome::Over => {}
+                Outcome::Read | Outcome::Kept | Outcome::Over => {}
                 Outcome::Wait => return None,
                 Outcome::End => return Some(Why::OutOfPatience),
             }

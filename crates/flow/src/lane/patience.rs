@@ -42,6 +42,8 @@ pub(super) enum Outcome {
     Read,
     /// Read nothing: the task is woken when that changes.
     Wait,
+    /// Others have waited long enough: read on, and keep the reply for its client.
+    Kept,
     /// Others have waited long enough: read on, and let nobody hear the reply.
     Over,
     /// Even what reaches nobody has taken too long.
@@ -91,10 +93,9 @@ impl Patience {
         let now = now();
         match (self.is_used_up(limit, now), reply.is_too_large) {
             (false, _) => Outcome::Wait,
-            // It is kept for its client from now on.
             (true, false) => {
                 self.pause(|| now);
-                Outcome::Read
+                Outcome::Kept
             }
             (true, true) => {
                 self.give_up(now);
@@ -161,8 +162,8 @@ mod tests {
             (100, SLOW, Outcome::Wait),
             (3, TAKEN, Outcome::Read),
             (0, SLOW, Outcome::Wait),
-            (2, SLOW, Outcome::Read),
-            (100, SLOW, Outcome::Read),
+            (2, SLOW, Outcome::Kept),
+            (100, SLOW, Outcome::Kept),
         ]);
     }
 
@@ -178,7 +179,7 @@ mod tests {
         // It was kept until it was seen to be too large.
         looks(&[
             (0, SLOW, Outcome::Wait),
-            (11, SLOW, Outcome::Read),
+            (11, SLOW, Outcome::Kept),
             (1, LARGE, Outcome::Wait),
             (48, LARGE, Outcome::Wait),
             (2, LARGE, Outcome::Over),
@@ -193,7 +194,7 @@ mod tests {
             (9, SLOW, Outcome::Wait),
             (0, next, Outcome::Wait),
             (9, next, Outcome::Wait),
-            (2, next, Outcome::Read),
+            (2, next, Outcome::Kept),
         ]);
     }
 

@@ -46,12 +46,13 @@ pub struct Group<P, T, K, E> {
 enum Opening {
     No,
     Yes,
-    /// For longer than those wait who came after an attempt that has failed.
+    /// For longer than those wait who came after an attempt that has failed at once.
     Late,
 }
 
 /// The last attempt to open a lane failed.
 struct Failed<E> {
+    at: Instant,
     /// When the next one may be made.
     until: Instant,
     /// Why; `None` where there was no room for it.
@@ -109,6 +110,9 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
             && lanes.len() - kept < limits.count
             && self.may_open(now)
         {
+            // Of what was so long ago nobody is told while this attempt lasts.
+            let is_old = |of: &mut Failed<E>| now.saturating_duration_since(of.until) > REST;
+            self.failed.borrow_mut().take_if(is_old);
             self.opening.set(Opening::Yes);
             open();
         }
@@ -118,6 +122,7 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
             None if !lanes.is_empty() => Picked::Busy,
             None => match &*self.failed.borrow() {
                 Some(_) if self.opening.get() == Opening::Yes => Picked::Opening,
+                Some(Failed { why: None, .. }) if self.is_opening() => Picked::Opening,
                 Some(Failed { why: Some(why), .. }) => Picked::Failed(why.clone()),
                 Some(Failed { why: None, .. }) => Picked::Busy,
                 None => Picked::Opening,
@@ -125,11 +130,12 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
         }
     }
 
-    /// Why there is no lane, for those who have waited for the attempt to open one: who comes next
-    /// may try again.
-    pub fn failure(&self) -> Option<E> {
-        let is_told = self.opening.get() != Opening::Yes && self.lanes.borrow().is_empty();
-        self.failed.borrow().as_ref().filter(|_| is_told)?.why.clone()
+    /// Why there is no lane, for one who has waited for the attempt to open one that has failed,
+    /// whether another is made since or not: who comes after it may try again.
+    pub fn failure(&self, turn: &Turn) -> Option<E> {
+        let failed = self.failed.borrow();
+        let is_told = |of: &&Failed<E>| self.lanes.borrow().is_empty() && turn.since() <= of.at;
+        failed.as_ref().filter(is_told)?.why.clone()
     }
 
     fn may_open(&self, now: Instant) -> bool {
@@ -180,15 +186,17 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
     /// A lane could not be opened; none is for so long.
     pub fn failed(&self, why: E, rest: Duration) {
         self.opening.set(Opening::No);
-        *self.failed.borrow_mut() = Some(Failed { until: Instant::now() + rest, why: Some(why) });
+        let at = Instant::now();
+        *self.failed.borrow_mut() = Some(Failed { at, until: at + rest, why: Some(why) });
         self.has_changed();
     }
 
-    /// The lane that is being opened takes long: where the attempt before has failed, those who
-    /// wait are told why that was.
+    /// The lane that is being opened takes long: where the attempt before has failed at once,
+    /// those who wait are told why that was.
     pub(super) fn opens_late(&self) {
-        self.opening.set(Opening::Late);
-        if self.failed.borrow().is_some() {
+        let is_at_once = |of: &Failed<E>| of.why.is_some() && of.until < of.at + REST;
+        if self.failed.borrow().as_ref().is_some_and(is_at_once) {
+            self.opening.set(Opening::Late);
             self.has_changed();
         }
     }
@@ -202,7 +210,7 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
 
     /// Opens no lane for a while.
     pub fn rest(&self, now: Instant) {
-        *self.failed.borrow_mut() = Some(Failed { until: now + REST, why: None });
+        *self.failed.borrow_mut() = Some(Failed { at: now, until: now + REST, why: None });
     }
 
     /// Whether a lane is being opened.

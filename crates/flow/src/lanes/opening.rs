@@ -12,8 +12,11 @@ use crate::scratch::Scratch;
 
 /// After a lane could not be opened, how long until the next attempt.
 pub const REST: Duration = Duration::from_millis(500);
-/// Where the attempt before has failed, how long this one is waited for: then those who wait hear
-/// why that was.
+/// The same where that was said at once, as where nobody listens: commands that are sent in a row
+/// do not each have another attempt.
+pub const REST_BRIEF: Duration = Duration::from_millis(2);
+/// Where the attempt before has failed so, how long this one is waited for: then those who wait
+/// hear why that was.
 const WAITED_MAX: Duration = Duration::from_millis(50);
 
 /// Opens the lanes of a group and keeps what the protocol knows of their server. Made for one

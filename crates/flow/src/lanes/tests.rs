@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
-use super::{GroupOf, LaneOf, Limits, Need, NotOpened, Opened, Opener, Picked, Room, Upkeep, open};
+use super::{
+    GroupOf, LaneOf, Limits, Need, NotOpened, Opened, Opener, Picked, REST, REST_BRIEF, Room,
+    Upkeep, open,
+};
 use crate::lane::{self, Fate, Orphan, Owner, Protocol, Step, What, Why};
 use crate::scratch::Scratch;
 
@@ -210,6 +213,65 @@ fn who_waits_is_told_where_no_lane_can_be_opened_and_waits_on_where_there_is_no_
             assert_eq!(opens.get(), 1, "not at once again");
             assert_eq!(group.count(), 0);
         }
+    });
+}
+
+#[test]
+fn who_has_waited_for_an_attempt_that_failed_hears_of_it_while_the_next_is_made() {
+    run(async {
+        let (group, _seen) = new();
+        let (begun, opens) = (Instant::now(), Cell::new(0));
+        let pick = |at| group.pick(at, Duration::ZERO, || opens.set(opens.get() + 1));
+        assert!(matches!(pick(begun), Picked::Opening));
+        let (one, two) = (group.wait(), group.wait());
+        group.failed("refused", REST_BRIEF);
+        assert!(one.is_called() && two.is_called());
+        assert_eq!((group.failure(&one), group.failure(&two)), (Some("refused"), Some("refused")));
+        assert!(matches!(pick(begun), Picked::Failed("refused")), "not one for each in a row");
+        tokio::time::sleep(REST_BRIEF).await;
+        assert!(matches!(pick(Instant::now()), Picked::Opening));
+        let late = group.wait();
+        assert_eq!((group.failure(&two), group.failure(&late)), (Some("refused"), None));
+        assert_eq!(opens.get(), 2);
+        group.opens_late();
+        assert!(late.is_called());
+        assert!(matches!(pick(Instant::now()), Picked::Failed("refused")), "it takes long");
+    });
+}
+
+#[test]
+fn what_failed_long_ago_is_told_to_nobody_while_the_next_attempt_lasts() {
+    run(async {
+        for rest in [REST_BRIEF, REST] {
+            // What was said at once is told again where the next attempt takes long.
+            let is_told = rest < REST;
+            for (after, is_told) in [(rest, is_told), (rest + REST * 2, false)] {
+                let (group, _seen) = new();
+                group.failed("refused", rest);
+                let now = Instant::now() + after;
+                assert!(matches!(group.pick(now, Duration::ZERO, || {}), Picked::Opening));
+                group.opens_late();
+                match group.pick(now, Duration::ZERO, || {}) {
+                    Picked::Failed("refused") => assert!(is_told),
+                    Picked::Opening => assert!(!is_told),
+                    _ => panic!("it is being opened"),
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn where_there_was_no_room_the_next_attempt_is_waited_for_however_long_it_takes() {
+    run(async {
+        let (group, _seen) = new();
+        let now = Instant::now();
+        group.refused(now);
+        assert!(matches!(group.pick(now, Duration::ZERO, || {}), Picked::Busy));
+        let later = now + REST;
+        assert!(matches!(group.pick(later, Duration::ZERO, || {}), Picked::Opening));
+        group.opens_late();
+        assert!(matches!(group.pick(later, Duration::ZERO, || {}), Picked::Opening));
     });
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 /// A line of those who wait.
 #[derive(Default)]
@@ -27,6 +28,7 @@ struct Inner {
 /// call hands it on.
 pub struct Turn {
     number: u64,
+    since: Instant,
     inner: Rc<Inner>,
     waiting: Rc<RefCell<Waiting>>,
 }
@@ -39,7 +41,7 @@ impl Turns {
         let number = waiting.came;
         waiting.came += 1;
         waiting.line.insert(number, Rc::downgrade(&inner));
-        Turn { number, inner, waiting: Rc::clone(&self.0) }
+        Turn { number, since: Instant::now(), inner, waiting: Rc::clone(&self.0) }
     }
 
     /// Whether nobody waits.
@@ -74,6 +76,11 @@ impl Turn {
         }
         *self.inner.waker.borrow_mut() = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    /// Since when it waits.
+    pub fn since(&self) -> Instant {
+        self.since
     }
 
     /// Whether it is this one's turn.

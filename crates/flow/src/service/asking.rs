@@ -254,15 +254,18 @@ impl<S: Service> Client<S> {
             return if takes { Found::Lane(way.lane.clone()) } else { Found::Wait };
         }
         let group = self.fabric.group(server);
-        let is_called = |(of, turn): &(usize, Turn)| *of == server && turn.is_called();
-        let is_called = self.turn.borrow().as_ref().is_some_and(is_called);
+        let turn = self.turn.borrow();
+        let turn_there = turn.as_ref().filter(|(of, _)| *of == server).map(|(_, turn)| turn);
+        let is_called = turn_there.is_some_and(Turn::is_called);
+        let failure = turn_there.and_then(|turn| group.failure(turn));
+        drop(turn);
+        if let Some(error) = failure {
+            self.turn.borrow_mut().take();
+            return Found::Failed(error);
+        }
         if group.is_waited_for() && !is_called {
             self.wait_for(server);
             return Found::Wait;
-        }
-        if is_called && let Some(error) = group.failure() {
-            self.turn.borrow_mut().take();
-            return Found::Failed(error);
         }
         let open = || Fabric::open_lane(&self.fabric, server);
         match group.pick(now, self.fabric.norm(), open) {

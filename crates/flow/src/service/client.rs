@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::asking::{Pending, Stream, Way};
 use super::lease::Leases;
+use super::unread::Keeps;
 use super::{Fabric, Request, Service, Unanswered};
 use crate::answers::{Filled, Join, Line, Place};
 use crate::lanes::Turn;
@@ -59,6 +60,7 @@ pub struct Client<S: Service> {
     is_over: Cell<bool>,
     /// It is there to be sent what it has not asked for.
     is_listening: Cell<bool>,
+    pub(super) keeps: Cell<Keeps>,
     /// Its task does not read, since too much waits.
     pub(super) is_paused: Cell<bool>,
     /// Its task has something to look at.
@@ -119,6 +121,7 @@ impl<S: Service> Client<S> {
             is_cut_short: Cell::new(false),
             is_over: Cell::new(false),
             is_listening: Cell::new(false),
+            keeps: Cell::new(Keeps::Nothing),
             is_paused: Cell::new(false),
             is_called: Cell::new(false),
             waker: RefCell::default(),

@@ -409,7 +409,7 @@ impl<S: Service> lanes::Opener for LaneOpener<S> {
 
     fn rest(&self, why: &S::Error) -> Duration {
         let is_told = |of: Rc<Fabric<S>>| of.service.is_told_at_once(why);
-        if self.fabric.upgrade().is_some_and(is_told) { Duration::ZERO } else { lanes::REST }
+        if self.fabric.upgrade().is_some_and(is_told) { lanes::REST_BRIEF } else { lanes::REST }
     }
 
     fn ended(&self, why: &Why, left: usize, connection: Leased<S>) {

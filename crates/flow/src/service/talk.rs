@@ -77,7 +77,7 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
                 return outlet.send(words);
             }
             let may_go = self.has_ended || cut.is_some() && !client.is_holding();
-            if may_go && client.is_settled() && !client.is_streaming() {
+            if may_go && !client.holds_back() && client.is_settled() && !client.is_streaming() {
                 return;
             }
             self.say_progress();
@@ -157,7 +157,9 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
 
     /// Whether another request may be taken now.
     fn may_ask(&self) -> bool {
-        self.client.pending.borrow().is_empty() && !self.client.line.borrow().is_half_full()
+        let client = &self.client;
+        let is_behind = !client.pending.borrow().is_empty() || client.line.borrow().is_half_full();
+        !is_behind && !client.holds_back()
     }
 
     fn say_progress(&self) {
@@ -167,7 +169,7 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
         let waits_for_rest = self.client.is_streaming() && self.inbox.is_empty();
         match () {
             () if waits_for_rest => progress.header(),
-            () if !self.client.is_settled() => progress.serving(),
+            () if !self.client.is_settled() || self.client.holds_back() => progress.serving(),
             () if !self.inbox.is_empty() || self.dialogue.is_stranger() => progress.header(),
             () if self.client.is_listening() => progress.serving(),
             () => progress.idle(),
@@ -176,7 +178,7 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Event>> {
         let client = &self.client;
-        let is_called = client.poll_called(cx).is_ready();
+        let is_called = client.poll_called(cx).is_ready() || client.poll_takes_kept(cx).is_ready();
         if is_called || client.poll_turn(cx).is_ready() {
             return Poll::Ready(Ok(Event::Called));
         }

@@ -7,12 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::fabric::Fabric;
 use super::sift::Sift;
+use super::unread::MARK;
 use super::{Again, Client, Request, Service, Took};
 use crate::answers::Place;
 use crate::lane::{Fate, Owner};
-
-/// From so many bytes on that a client has not taken, its lane reads no more of its reply.
-const MARK: usize = 64 * 1024;
 
 /// A request's companion.
 pub struct Ticket<S: Service> {
@@ -115,7 +113,7 @@ impl<S: Service> Ticket<S> {
     fn note_announced(&mut self, bytes: &[u8]) {
         let fabric = &self.client.fabric;
         let most = fabric.settings().spill as u64;
-        let announced = fabric.service().announces(&self.request, bytes);
+        let announced = fabric.service().announces(&self.request, bytes, most);
         self.kept_max = if announced.is_some_and(|len| len > most) { 0 } else { most / 2 };
     }
 
@@ -124,9 +122,13 @@ impl<S: Service> Ticket<S> {
     }
 
     /// Bytes that its client may leave untaken before no more is read.
+    #[inline]
     fn mark(&self) -> usize {
-        let kept = if self.is_too_large() { self.kept_max } else { 0 };
-        usize::try_from(kept).unwrap_or(usize::MAX).max(MARK)
+        if self.is_too_large() {
+            return usize::try_from(self.kept_max).unwrap_or(usize::MAX).max(MARK);
+        }
+        // On its own connection nobody waits behind it.
+        if self.is_leased { MARK } else { self.client.mark() }
     }
 
     /// What is to be asked in its place, by the first line of its reply.
@@ -301,9 +303,11 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
         }
     }
 
-    fn poll_taken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_taken(&mut self, head: Option<&Ticket<S>>, cx: &mut Context<'_>) -> Poll<()> {
         let Some((slow, mark)) = &self.slow else { return Poll::Ready(()) };
-        if !slow.is_over() && slow.outlet.poll_drained(cx, *mark).is_pending() {
+        // It holds back nothing but its own reply.
+        let is_its_own = head.is_some_and(|ticket| Rc::ptr_eq(&ticket.client, slow));
+        if is_its_own && !slow.is_over() && slow.outlet.poll_drained(cx, *mark).is_pending() {
             return Poll::Pending;
         }
         self.slow = None;
@@ -320,6 +324,12 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
 
     fn is_heard(&self) -> bool {
         !self.is_unheard
+    }
+
+    fn kept(&mut self) {
+        if let Some((slow, _)) = self.slow.take() {
+            slow.keep_answers();
+        }
     }
 
     fn out_of_patience(&mut self) {

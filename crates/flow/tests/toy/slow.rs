@@ -107,6 +107,63 @@ fn who_is_behind_a_slow_reader_is_not_behind_all_of_its_reply() {
     assert_eq!(behind_no_end("PUT KEY 1\ny", slowly), "-may have run", "not asked again");
 }
 
+/// A client reads nothing while it asks a lane for `count` times so many bytes, and another one is
+/// behind that. What the other hears, and after how long.
+fn behind_deaf(stand: &Stand, deaf: &mut Client, count: usize, size: usize) -> (String, Duration) {
+    let (key, zeros) = (key_of(0, "k"), key_of_zeros(0, size));
+    let mut other = stand.client();
+    assert_eq!(other.put(&key, "x"), "+ok");
+    stand.servers[0].hang(true);
+    deaf.send(format!("GET {zeros}\n").repeat(count));
+    stand.wait_for_in_flight(count);
+    other.send(format!("GET {key}\n"));
+    stand.wait_for_in_flight(count + 1);
+    let begun = Instant::now();
+    stand.servers[0].hang(false);
+    (other.hear().unwrap(), begun.elapsed())
+}
+
+/// Reads so many answers of so many bytes each.
+fn hear_zeros(client: &mut Client, count: usize, size: usize) {
+    for answer in 0..count {
+        let mut line = String::new();
+        client.0.read_line(&mut line).unwrap();
+        let is_whole = line.trim().trim_start_matches('$').parse() == Ok(size);
+        assert!(is_whole, "answer {answer} of {count} begins with {line:?}");
+        let read = read_slowly(&mut (&mut client.0).take(size as u64), size, 20 * SLOWLY);
+        assert_eq!(read, size, "answer {answer} of {count}");
+    }
+}
+
+/// One lane, and clients that may leave 64 MiB unread.
+fn with_one_lane() -> Stand {
+    let lanes = flow::lanes::Limits { count: 1, ..settings().lanes };
+    Stand::start(1, Settings { lanes, spill: 64 << 20, ..settings() })
+}
+
+#[test]
+fn who_is_behind_a_reply_that_is_kept_does_not_wait_for_its_reader() {
+    let stand = with_one_lane();
+    let mut deaf = stand.client();
+    let size = size_of_zeros(0, 24 << 20);
+    let (heard, after) = behind_deaf(&stand, &mut deaf, 1, size);
+    assert_eq!(heard, "$1 x", "after {after:?}");
+    hear_zeros(&mut deaf, 1, size);
+}
+
+#[test]
+fn who_is_behind_many_replies_does_not_wait_for_the_patience_with_each() {
+    let stand = with_one_lane();
+    let mut deaf = stand.client();
+    let size = size_of_zeros(0, 1 << 20);
+    let (heard, after) = behind_deaf(&stand, &mut deaf, 40, size);
+    assert_eq!(heard, "$1 x");
+    assert!(after < settings().lane.patience * 15, "{after:?}");
+    // It asks for more than it may leave unread, and loses nothing of it.
+    deaf.send(format!("GET {}\n", key_of_zeros(0, size)).repeat(80));
+    hear_zeros(&mut deaf, 120, size);
+}
+
 #[test]
 fn what_reaches_nobody_is_not_read_to_its_end_while_others_wait() {
     let gone = |_: &Stand, mut first: Client| {
@@ -137,8 +194,13 @@ fn who_waits_for_its_own_answers_may_take_its_time() {
 
 /// A key for so many bytes that the server makes up.
 fn key_of_zeros(server: usize, size: usize) -> String {
+    format!("zeros-{}", size_of_zeros(server, size))
+}
+
+/// So many bytes, or a few more.
+fn size_of_zeros(server: usize, size: usize) -> usize {
     let fits = |n: &usize| crate::gateway::server_of(format!("zeros-{n}").as_bytes(), 2) == server;
-    format!("zeros-{}", (size..).find(fits).unwrap())
+    (size..).find(fits).unwrap()
 }
 
 #[test]

@@ -47,6 +47,8 @@ struct Hot {
 #[derive(Debug, Clone)]
 struct Big {
     bytes: u64,
+    /// What it had last.
+    last: u64,
     command: &'static str,
     server: String,
     seen: Instant,
@@ -126,14 +128,14 @@ impl Samples {
         bytes >= self.least_big.get()
     }
 
-    /// Whether a key is known to be bigger than that.
+    /// Whether a key was bigger than that when it was last seen to be big.
     #[inline]
     pub fn is_bigger(&self, key: &[u8], than: impl FnOnce() -> u64) -> bool {
         self.biggest.get() > 0 && self.is_bigger_than(key, than())
     }
 
     fn is_bigger_than(&self, key: &[u8], than: u64) -> bool {
-        self.biggest.get() > than && self.big.borrow().get(key).is_some_and(|of| of.bytes > than)
+        self.biggest.get() > than && self.big.borrow().get(key).is_some_and(|of| of.last > than)
     }
 
     /// A command for a key, or its answer, had so many bytes.
@@ -152,7 +154,8 @@ impl Samples {
         let before = all.get(key).map_or(0, |big| big.bytes);
         let server = server.to_owned();
         self.biggest.set(self.biggest.get().max(bytes));
-        all.insert(key.into(), Big { bytes: bytes.max(before), command, server, seen: now });
+        let of = Big { bytes: bytes.max(before), last: bytes, command, server, seen: now };
+        all.insert(key.into(), of);
         if all.len() > BIG_MAX {
             let least = all.iter().min_by_key(|(_, big)| big.bytes).map(|(key, _)| key.clone());
             least.and_then(|key| all.remove(&key));
@@ -261,7 +264,8 @@ mod tests {
         let last = big.iter().find(|of| &*of.key == b"k199").unwrap();
         assert_eq!((last.bytes, last.command), (BIG_BYTES + 199, "GET"));
         let is_bigger = |key: &[u8], than: u64| samples.is_bigger(key, || than);
-        assert!(is_bigger(b"k199", BIG_BYTES + 198) && !is_bigger(b"k199", BIG_BYTES + 199));
+        assert!(is_bigger(b"k198", BIG_BYTES + 197) && !is_bigger(b"k198", BIG_BYTES + 198));
+        assert!(!is_bigger(b"k199", BIG_BYTES + 150), "it was, and is not any more");
         assert!(!is_bigger(b"k0", 1), "it is forgotten");
         samples.tick(now + BIG_KEPT);
         assert!(samples.big(now).is_empty() && samples.is_big(BIG_BYTES));

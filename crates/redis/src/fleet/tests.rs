@@ -135,6 +135,13 @@ fn servers_of_a_ring_keep_their_numbers_and_those_that_leave_keep_theirs_for_a_w
 }
 
 #[test]
+fn a_slot_that_moves_in_a_pool_that_is_no_cluster_changes_nothing() {
+    let fleet = ring(vec![wanted("a", 1, 1, false)]);
+    assert_eq!(fleet.moved(0, &at("10.0.0.3", 7000), 0), None);
+    assert_eq!((fleet.version(), fleet.view().nodes.len()), (0, 1));
+}
+
+#[test]
 fn a_server_that_has_left_has_no_keys_that_others_could_lose() {
     let fleet = ring(vec![wanted("a", 1, 1, false), wanted("b", 2, 1, false)]);
     fleet.health().failed(1, 0, "away");

@@ -34,7 +34,8 @@ fn refused(part: &[u8], server: &str) -> Vec<u8> {
 /// `TRYAGAIN` would say that nothing has run.
 fn code(text: &str) -> (&str, &str) {
     let is_code = |word: &str| {
-        word != "TRYAGAIN" && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+        !["", "TRYAGAIN"].contains(&word)
+            && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
     };
     text.split_once(' ').filter(|(word, _)| is_code(word)).unwrap_or(("ERR", text))
 }
@@ -278,6 +279,7 @@ mod tests {
         assert_eq!(said("-OOM command\r\n"), b"-OOM weir: b: command\r\n");
         assert_eq!(said("-TRYAGAIN x\r\n"), b"-ERR weir: b: TRYAGAIN x\r\n");
         assert_eq!(said("-busy now\r\n"), b"-ERR weir: b: busy now\r\n");
+        assert_eq!(said("- x\r\n"), b"-ERR weir: b:  x\r\n");
         assert_eq!(said("-OOM\r\n"), b"-ERR weir: b: OOM\r\n");
         let short = parts("*1\r\n$1\r\nx\r\n", "*1\r\n_\r\n");
         assert_eq!(ordered(&short, &servers, &order), unexpected("a"));

@@ -117,16 +117,14 @@ impl Session {
     /// `RESET` is answered behind what the client is told until then: it speaks RESP2 from then on,
     /// in which it could not read that.
     fn reset(&mut self, client: &Asking) {
-        self.leave_transaction(client);
         self.hears_again(client);
-        let subscribed = self.subscribed.take();
+        self.leave_transaction(client);
+        self.end_tracking_in_order(client);
         let mut answer = Vec::new();
         put_simple(&mut answer, b"RESET");
-        match (self.is_tracking(), subscribed) {
-            (true, None) => self.end_tracking_with(answer, client),
-            (false, None) => self.say(&answer, client),
-            (_, Some(subscribed)) => {
-                self.end_tracking_with(Vec::new(), client);
+        match self.subscribed.take() {
+            None => self.say(&answer, client),
+            Some(subscribed) => {
                 client.apart(move |apart| subscribed.end(answer, apart));
                 self.front.metrics.answered.inc();
             }

@@ -31,6 +31,11 @@ impl Replies {
             Self::On | Self::Off => self,
         }
     }
+
+    /// Whether the client hears the answer to the command at hand.
+    fn are_heard(self) -> bool {
+        !matches!(self, Self::Skip | Self::Off)
+    }
 }
 
 impl Session {
@@ -56,6 +61,13 @@ impl Session {
         }
     }
 
+    /// Asks what the client hears no answer to, nor words in its place, whatever becomes of it.
+    pub(super) fn unheard(&mut self, client: &Asking, ask: impl FnOnce(&mut Self)) {
+        client.hears_answers(false);
+        ask(self);
+        client.hears_answers(self.replies.are_heard());
+    }
+
     /// A command was taken; an empty one counts, too.
     #[inline]
     pub(super) fn is_behind_command(&mut self, client: &Asking) {
@@ -66,7 +78,7 @@ impl Session {
 
     fn set_replies(&mut self, replies: Replies, client: &Asking) {
         self.replies = replies;
-        client.hears_answers(!matches!(replies, Replies::Skip | Replies::Off));
+        client.hears_answers(replies.are_heard());
     }
 }
 

@@ -15,7 +15,6 @@ mod redirect;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use flow::answers::Join;
 use flow::service::{Apart, Request};
 use wire::resp::{Command, put_command, put_integer};
 
@@ -134,9 +133,10 @@ impl Session {
         of.places.iter().for_each(|place| of.client.release(*place));
     }
 
-    /// The same with this answer, behind all that servers have said of keys by then.
-    pub(super) fn end_tracking_with(&mut self, answer: Vec<u8>, client: &Asking) {
-        self.ask_all_tracked_for(&off(), Rc::new(move |_| answer.clone()), client);
+    /// The same, so that all that servers have said of keys by then comes before what the client
+    /// hears next, whatever becomes of that.
+    pub(super) fn end_tracking_in_order(&mut self, client: &Asking) {
+        self.unheard(client, |session| session.ask_all_tracked(&off(), client));
         self.end_tracking();
     }
 
@@ -224,12 +224,8 @@ impl Session {
     /// Asks all servers by the connections that are tracked by: what any of them said before, the
     /// client hears before the answer.
     pub(super) fn ask_all_tracked(&self, bytes: &[u8], client: &Asking) {
-        self.ask_all_tracked_for(bytes, Rc::new(agreed), client);
-    }
-
-    fn ask_all_tracked_for(&self, bytes: &[u8], join: Join, client: &Asking) {
         if let Some(of) = &self.tracking {
-            client.ask_parts(self.requests(of, bytes), join);
+            client.ask_parts(self.requests(of, bytes), Rc::new(agreed));
             self.front.metrics.leased.inc();
         }
     }

@@ -387,7 +387,8 @@ impl Session {
         };
         if self.is_tracking() {
             // The client keeps the connection.
-            self.ask_own_for(place, &[undo.as_bytes()], Vec::new(), client);
+            let undo = [undo.as_bytes()];
+            self.unheard(client, |session| session.ask_own(place, &undo, true, client));
         }
         // It is undone before anybody else has the connection.
         self.release(place, client);
