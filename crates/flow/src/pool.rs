@@ -70,9 +70,10 @@ pub trait Opener: 'static {
     }
 
     /// Another worker has none that counts where those of `key` do, and waits: one that is lent for
-    /// long, as to a lane, is to come back soon.
-    fn give_up_one(&self, key: &Self::Key) {
+    /// long, as to a lane, is to come back soon. Whether one is.
+    fn give_up_one(&self, key: &Self::Key) -> bool {
         let _ = key;
+        false
     }
 
     /// A connection that the pool is done with: says goodbye, or simply drops it.

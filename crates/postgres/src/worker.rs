@@ -44,8 +44,10 @@ pub use servers::{Servers, after, some};
 /// How often lanes are looked after.
 const UPKEEP: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// How often it is looked whether a lane is to give its connection to a lease that waits.
+/// When it is looked whether a lane is to give its connection to a lease that waits: first, and at
+/// last, since many may wait for long.
 const MAKE_WAY: std::time::Duration = std::time::Duration::from_millis(3);
+const MAKE_WAY_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// How often it is looked whether the last client has gone, while the worker drains.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
@@ -309,9 +311,11 @@ impl Front {
             group.pause(true);
         }
         let make_way = async {
+            let mut pause = MAKE_WAY;
             loop {
-                tokio::time::sleep(MAKE_WAY).await;
+                tokio::time::sleep(pause).await;
                 self.make_way_at_once(group.key());
+                pause = (pause * 2).min(MAKE_WAY_MAX);
             }
         };
         let leased = tokio::select! {

@@ -72,3 +72,32 @@ fn another_portal_is_another_portal_and_each_runs_once() {
         }
     }
 }
+
+#[test]
+fn a_channel_that_is_left_and_joined_again_in_one_round_is_heard() {
+    let beside = Beside::new("", "");
+    for leaves in ["UNLISTEN c", "UNLISTEN *"] {
+        let mut peer = beside.through();
+        asks(&mut peer, "LISTEN c");
+        let mut out = Vec::new();
+        put_parse(&mut out, b"leaves", leaves.as_bytes(), &[]);
+        put_parse(&mut out, b"joins", b"LISTEN c", &[]);
+        put_flush(&mut out);
+        peer.send(&out).expect("it is taken");
+        (0..2).for_each(|_| drop(peer.message().expect("it is answered")));
+        out.clear();
+        for statement in [b"leaves".as_slice(), b"joins"] {
+            put_bind(&mut out, b"", statement, &[]);
+            put_execute(&mut out, b"", 0);
+        }
+        put_sync(&mut out);
+        peer.send(&out).expect("it is taken");
+        peer.messages().expect("it is answered");
+        asks(&mut beside.directly(), "NOTIFY c");
+        let notified = (0..50).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            asks(&mut peer, "SELECT 1").notified > 0
+        });
+        assert!(notified, "{leaves}");
+    }
+}

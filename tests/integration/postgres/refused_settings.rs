@@ -118,3 +118,48 @@ fn temporary_buffers_are_to_be_had_behind_the_temporary_table_of_another_client(
         }
     }
 }
+
+/// Of each answer to these Queries, sent at once: its errors and warnings, and its first value.
+fn told(peer: &mut Peer, queries: &[&str]) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    queries.iter().for_each(|sql| put_query(&mut out, sql.as_bytes()));
+    peer.send(&out).expect("it is taken");
+    let told = queries.iter().map(|sql| {
+        let (mut said, mut value) = (String::new(), String::new());
+        for (tag, body) in peer.messages().expect(sql) {
+            match tag {
+                b'N' | b'E' => said += &String::from_utf8_lossy(&body),
+                b'D' => value = String::from_utf8_lossy(&body[6..]).into_owned(),
+                _ => {}
+            }
+        }
+        (said, value)
+    });
+    told.collect()
+}
+
+#[test]
+fn what_else_a_session_began_with_holds_for_all_that_was_sent_behind_its_reset() {
+    for (binds, reset) in [
+        ("SELECT 1", "RESET ALL"),
+        ("SELECT 1", "DISCARD ALL"),
+        ("SELECT pg_advisory_lock(1)", "RESET ALL"),
+        ("SELECT pg_advisory_lock(1)", "RESET default_text_search_config"),
+    ] {
+        let beside = Beside::new(CONTENTS, ONE);
+        let options = "-c default_text_search_config=public.mine -c work_mem=7MB";
+        let mut ann = beside.through_as("app", &[("options", options)]);
+        asks(&mut ann, "SET default_text_search_config = 'simple'");
+        asks(&mut ann, binds);
+        beside.cluster.sql("DROP TEXT SEARCH CONFIGURATION mine");
+        let all = told(&mut ann, &[reset, "SHOW work_mem", "SHOW work_mem", "SELECT 1"]);
+        let warnings = all.iter().filter(|(said, _)| said.contains("public.mine")).count();
+        assert_eq!(warnings, 1, "{binds}, {reset}: {all:?}");
+        assert!(all[1].1 == "7MB" && all[2].1 == "7MB", "{binds}, {reset}: {all:?}");
+        assert_eq!(asks(&mut ann, "SHOW work_mem").value(), Some("7MB"), "{binds}, {reset}");
+        // Nor has the connection kept less than the next session counts on.
+        drop(ann);
+        let mut bob = beside.through_as("app", &[("options", "-c work_mem=7MB")]);
+        assert_eq!(asks(&mut bob, "SHOW work_mem").value(), Some("7MB"), "{binds}, {reset}");
+    }
+}

@@ -43,6 +43,11 @@ fn turn<S: Opener>(pool: &Rc<Shared<S>>) -> Duration {
         hurry |= group.make_way(now);
         group.open_more();
     }
+    for account in accounts.iter().filter(|account| account.feeds()) {
+        hurry = true;
+        // One is enough, of a group whose own clients wait for least.
+        groups.iter().rev().find(|group| group.counts_towards(account) && group.gives_up_one());
+    }
     for account in &accounts {
         hurry |= account.settle();
     }
@@ -85,12 +90,13 @@ impl<S: Opener> Group<S> {
                 }
                 self.close_one_idle();
             }
-            if account.feeds() {
-                self.0.opener.give_up_one(&self.0.key);
-                return true;
-            }
         }
         false
+    }
+
+    /// Has a connection that is lent for long come back soon, unless one idles that can be closed.
+    fn gives_up_one(&self) -> bool {
+        self.idle_since().is_none() && self.0.opener.give_up_one(&self.0.key)
     }
 
     /// Since when the connection idles that was not used for longest.

@@ -21,6 +21,7 @@ struct Numbers {
     failing: RefCell<Option<OpenError<&'static str>>>,
     bad: RefCell<Vec<u32>>,
     closed: RefCell<Vec<u32>>,
+    asked_for: RefCell<Vec<&'static str>>,
 }
 
 impl Opener for Numbers {
@@ -42,6 +43,11 @@ impl Opener for Numbers {
 
     fn budgets(&self, _: &&'static str) -> Vec<Budget> {
         self.budgets.clone()
+    }
+
+    fn give_up_one(&self, key: &&'static str) -> bool {
+        self.asked_for.borrow_mut().push(key);
+        *key != "none"
     }
 
     fn is_good(&self, number: &mut u32) -> bool {
@@ -345,6 +351,25 @@ fn a_worker_gets_what_another_does_not_need() {
         b.give_back();
         got.give_back();
         assert_eq!(opener.budgets[0].wanted(), 0);
+    });
+}
+
+#[test]
+fn one_group_gives_up_a_lane_for_a_worker_that_has_none() {
+    run(async {
+        let opener = numbers(3);
+        let (one, two) = (pool(&opener, Settings::default()), pool(&opener, Settings::default()));
+        let mut tenures = Vec::new();
+        for key in ["none", "a", "b"] {
+            let lease = one.lease(&key, |_| 0, Instant::now() + LONG).await.unwrap();
+            tenures.push(lease.into_parts().unwrap());
+        }
+        let waiting = spawn_local(async move { *lease(&two).await });
+        until(|| opener.asked_for.borrow().iter().any(|key| *key != "none")).await;
+        let asked_for = opener.asked_for.borrow().clone();
+        assert!(asked_for.contains(&"a") != asked_for.contains(&"b"), "{asked_for:?}");
+        tenures.clear();
+        assert_eq!(waiting.await.unwrap(), 3);
     });
 }
 

@@ -25,13 +25,13 @@ use crate::backends::{Backend, Login};
 use crate::pipeline::names::Limits;
 use crate::pipeline::prepared::Prepared;
 use crate::pipeline::script::{Expect, Fate, Heard, Script, Unasked};
-use crate::pipeline::settings::{Applied, Reported};
+use crate::pipeline::settings::{Applied, Reported, Setting};
 use crate::plan::Leaves;
 use crate::server::{CancelKey, Dialled};
 use account::Account;
 
 pub use record::{Key, Record, ServerState};
-pub use settle::RefusedSetting;
+pub use settle::{RefusedSetting, gives_rights, is_refused_for_good};
 
 /// Of an outgoing buffer's memory so much is kept while nothing is in it.
 const KEPT: usize = 16 * 1024;
@@ -45,8 +45,8 @@ enum Own {
     Settings(Applied),
     /// A statement that is to fail.
     Fails,
-    /// Statements that bring back what its client's session began with; they may fail.
-    Restores,
+    /// Statements that bring back these, as its client's session began with them; they may fail.
+    Restores(Vec<Setting>),
 }
 
 /// What its backend was like before a connection was opened.
@@ -100,10 +100,11 @@ pub struct Connection {
     /// What the server said to the first of them that failed: an ErrorResponse's body. What was
     /// asked behind it ran without what Weir meant to put in front of it.
     pub own_error: Option<Box<[u8]>>,
-    /// What the server said where it does not accept any more what a session began with.
-    pub not_restored: Option<Box<[u8]>>,
-    /// A former client may have used temporary tables, which no statement ends: the server takes no
-    /// other `temp_buffers` from then on (`check_temp_buffers`).
+    /// What of what its client's session began with the server did not bring back, and what it
+    /// said: an ErrorResponse's body.
+    pub not_restored: Option<(Vec<Setting>, Box<[u8]>)>,
+    /// A client may have used temporary tables, which no statement ends: the server takes no other
+    /// `temp_buffers` from then on (`check_temp_buffers`).
     pub has_local_buffers: bool,
 }
 
@@ -188,6 +189,7 @@ impl Connection {
             && self.rest.is_empty()
             && self.out.is_empty()
             && self.account.is_even()
+            && !self.prepared.is_crowded()
     }
 
     /// Logs where nothing is under way and yet not all that was asked is settled: a fault of Weir's
@@ -215,9 +217,10 @@ impl Connection {
         self.ask_for(sql, Own::Statement);
     }
 
-    /// Appends what brings back what its client's session began with.
-    pub fn ask_to_restore(&mut self, sql: &str) {
-        self.ask_for(sql, Own::Restores);
+    /// Appends what brings back these, as its client's session began with them.
+    pub fn ask_to_restore(&mut self, begun: Vec<Setting>) {
+        let sql: String = begun.iter().map(|setting| &*setting.sql).collect();
+        self.ask_for(&sql, Own::Restores(begun));
     }
 
     /// Has the open transaction fail.
@@ -325,7 +328,6 @@ impl Connection {
             reported: &mut self.reported,
             status: &mut self.status,
             leaves: &mut self.leaves,
-            has_local_buffers: &mut self.has_local_buffers,
             record: &self.record,
             settings: &mut self.settings,
             own: &mut self.own,
@@ -363,13 +365,11 @@ pub struct Known<'a> {
     pub status: &'a mut Status,
     /// What its clients may have left on it.
     pub leaves: &'a mut Leaves,
-    /// They may have used temporary tables.
-    pub has_local_buffers: &'a mut bool,
     record: &'a Record,
     settings: &'a mut Option<Applied>,
     own: &'a mut VecDeque<Own>,
     own_error: &'a mut Option<Box<[u8]>>,
-    not_restored: &'a mut Option<Box<[u8]>>,
+    not_restored: &'a mut Option<(Vec<Setting>, Box<[u8]>)>,
     broken: &'a mut bool,
     account: &'a mut Account,
 }
@@ -389,9 +389,11 @@ impl Known<'_> {
             _ => {}
         }
         match *heard {
-            Heard::Failed { body, swallowed: true } => match self.own.front() {
+            Heard::Failed { body, swallowed: true } => match self.own.front_mut() {
                 Some(Own::Fails) => {}
-                Some(Own::Restores) => *self.not_restored = Some(body.into()),
+                Some(Own::Restores(begun)) => {
+                    *self.not_restored = Some((std::mem::take(begun), body.into()));
+                }
                 _ => drop(self.own_error.get_or_insert_with(|| body.into())),
             },
             Heard::Ready { status, swallowed: true } => {

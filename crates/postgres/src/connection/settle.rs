@@ -4,15 +4,31 @@
 use std::task::{Poll, ready};
 
 use flow::scratch::Scratch;
-use wire::postgres::{Refusal, sqlstate};
+use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::{Connection, FORGET, Own, refusal_of};
 use crate::pipeline::script::Heard;
-use crate::pipeline::settings::SessionSettings;
+use crate::pipeline::settings::{SessionSettings, Setting};
 use crate::plan::Leaves;
 
 /// A setting that a server does not accept any more, and what it says.
 pub type RefusedSetting = (String, Refusal);
+
+/// Settings that say as whom a session acts: without one it would go on with other rights.
+const RIGHTS: [&str; 2] = ["role", "session_authorization"];
+/// Classes of SQLSTATE that say of a setting's value that it is no good; any other error is of the
+/// moment, as a cancel or a want of memory (the manual's appendix "PostgreSQL Error Codes").
+const NO_GOOD: [&str; 4] = ["0A", "22", "3F", "42"];
+
+/// Whether a server that says this will not accept a setting's value another time either.
+pub fn is_refused_for_good(refusal: &Refusal) -> bool {
+    refusal.code.get(..2).is_some_and(|class| NO_GOOD.contains(&class))
+}
+
+/// Whether a session can not go on without this setting.
+pub fn gives_rights(name: &str) -> bool {
+    RIGHTS.contains(&name)
+}
 
 impl Connection {
     /// Sends what is to be sent and waits until all of it is answered; nobody hears the answers.
@@ -29,7 +45,7 @@ impl Connection {
         }
     }
 
-    /// As `settle`; what the server has refused, if it goes on after that.
+    /// As `settle`; what the server has refused, if it goes on after that, as `own_error` says.
     ///
     /// # Errors
     /// What became of the connection.
@@ -55,7 +71,6 @@ impl Connection {
             Poll::Ready(())
         })
         .await;
-        self.own_error = None;
         match failed {
             Some(refusal) if self.broken => Err(refusal),
             refused => Ok(refused),
@@ -82,7 +97,8 @@ impl Connection {
     /// any more, as what they name was dropped, the session has no longer; they are returned.
     ///
     /// # Errors
-    /// What became of the connection, or it took too long.
+    /// What became of the connection, it took too long, or an error of the moment; a FATAL one
+    /// where the session can not go on.
     pub async fn restore(
         &mut self,
         settings: &mut SessionSettings,
@@ -103,17 +119,21 @@ impl Connection {
         scratch: &Scratch,
     ) -> Result<Vec<RefusedSetting>, Refusal> {
         let mut refused = Vec::new();
-        if self.answers(scratch).await?.is_none() {
+        if self.refused(scratch).await?.is_none() {
             return Ok(refused);
         }
         // All of it was undone: one by one it tells which of them was refused.
         self.ask(&format!("{FORGET}SET client_encoding = 'UTF8'"));
         self.settle(scratch).await?;
-        for (name, sql) in settings.one_by_one() {
+        for Setting { name, sql } in settings.one_by_one() {
             let mut next = Some(sql);
             while let Some(sql) = next.take() {
                 self.ask(&sql);
-                if let Some(refusal) = self.answers(scratch).await? {
+                if let Some(refusal) = self.refused(scratch).await? {
+                    if gives_rights(&name) {
+                        self.broken = true;
+                        return Err(Refusal { severity: Severity::Fatal, ..refusal });
+                    }
                     next = settings.refused(&name);
                     refused.push((name.clone(), refusal));
                 }
@@ -121,6 +141,17 @@ impl Connection {
         }
         self.settings = Some(settings.applied());
         Ok(refused)
+    }
+
+    /// As `settle`; what the server has refused for good, after which the connection goes on.
+    async fn refused(&mut self, scratch: &Scratch) -> Result<Option<Refusal>, Refusal> {
+        let Some(refusal) = self.answers(scratch).await? else { return Ok(None) };
+        if !is_refused_for_good(&refusal) {
+            self.broken = true;
+            return Err(refusal);
+        }
+        self.own_error = None;
+        Ok(Some(refusal))
     }
 
     /// Rids it of all that a session has left on it, and of the seed that a text may have set.
@@ -133,7 +164,6 @@ impl Connection {
             let what = "what a session has left can only be ended with its connection";
             return Err(Refusal::error(sqlstate::CONNECTION_FAILURE, what));
         }
-        self.has_local_buffers |= self.leaves != Leaves::Nothing;
         self.ask_for("DISCARD ALL", Own::Settings("".into()));
         let seed = rand::random_range(-1.0..1.0);
         self.ask(&format!("SELECT pg_catalog.setseed({seed:.15})"));

@@ -3,9 +3,11 @@ use std::sync::Arc;
 use flow::scratch::Scratch;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
+use wire::postgres::Severity;
 
 use super::*;
 use crate::pipeline::script::Fate;
+use crate::pipeline::settings::SessionSettings;
 use crate::settings::BackendSettings;
 
 const LIMITS: Limits = Limits { count: 10, bytes: 1000 };
@@ -93,4 +95,42 @@ async fn a_connection_on_which_an_answer_may_still_be_due_serves_nobody_else() {
     connection.ask("SELECT 1");
     answered(&mut connection, &mut server, DONE).await;
     assert!(connection.script.is_idle() && !connection.broken && !connection.is_free());
+}
+
+/// What becomes of a session that begins with `name`, where a server has said this of it: first to
+/// all of its settings, then to what it forgets, then to each alone.
+async fn restored(name: &str, code: &str) -> Result<Vec<RefusedSetting>, Refusal> {
+    let (mut connection, mut server) = connection();
+    let begun = [(name, "gone"), ("work_mem", "7MB")];
+    let mut settings = SessionSettings::new(begun.into_iter());
+    let failed = format!("E\0\0\0\x0cC{code}\0\0Z\0\0\0\x05I");
+    let answers = async {
+        for said in [failed.as_bytes(), DONE, failed.as_bytes(), DONE] {
+            let _ = server.read(&mut [0; 1000]).await.unwrap();
+            server.write_all(said).await.unwrap();
+        }
+        std::future::pending().await
+    };
+    let scratch = Scratch::default();
+    let refused = tokio::select! {
+        refused = connection.restore(&mut settings, &scratch) => refused,
+        never = answers => never,
+    };
+    assert_eq!(connection.is_free(), refused.is_ok());
+    if refused.is_ok() {
+        assert_eq!(connection.settings, Some(settings.applied()));
+        assert!(settings.value(name).is_none() && settings.value("work_mem").is_some());
+    }
+    refused
+}
+
+#[tokio::test]
+async fn a_session_loses_a_setting_only_for_good_and_never_its_role() {
+    let refused = restored("search_path", "22023").await.unwrap();
+    assert!(refused.iter().map(|(name, _)| &**name).eq(["search_path"]));
+    let of_the_moment = restored("search_path", "57014").await.unwrap_err();
+    assert_eq!(of_the_moment.severity, Severity::Error);
+    for name in ["role", "session_authorization"] {
+        assert_eq!(restored(name, "22023").await.unwrap_err().severity, Severity::Fatal);
+    }
 }

@@ -124,6 +124,11 @@ impl flow::lane::Owner<Ticket> for Attendant {
         }
         if let Some(ran) = last {
             ticket.end(&self.known, ran);
+            if self.known.prepared.borrow().is_crowded()
+                && let Some(lane) = self.lane()
+            {
+                lane.handle.quarantine();
+            }
         }
     }
 

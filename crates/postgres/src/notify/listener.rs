@@ -39,6 +39,11 @@ impl Listener {
         self.channels.contains(channel)
     }
 
+    /// All that it has joined.
+    pub fn channels(&self) -> Vec<Box<str>> {
+        self.channels.iter().cloned().collect()
+    }
+
     /// Joins a channel, or asks again whether the server listens to one that it has joined.
     ///
     /// # Errors

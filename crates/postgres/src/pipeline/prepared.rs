@@ -17,6 +17,9 @@ use super::statements::{Name, Statement};
 /// it is not there, is there already, or its result has changed.
 pub const DOUBTFUL: [&[u8]; 3] = [b"26000", b"42P05", b"0A000"];
 
+/// So many that are to be closed are always borne with.
+const LEAVING_MIN: usize = 64;
+
 /// What is known of a statement on one server connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -37,6 +40,8 @@ struct Kept {
     since: u64,
     /// What its parameters and its result were then.
     shape: Shape,
+    /// The server has had one of that name, as far as is known: a Parse has come to something.
+    may_be_there: bool,
     /// When it was last used, in the connection's time.
     used: u64,
     /// Bytes of what it says.
@@ -49,15 +54,33 @@ struct Leaving {
     name: Name,
     /// What its parameters and its result were; the server's word may still be under way.
     shape: Shape,
+    /// The server has had it, as far as is known.
+    may_be_there: bool,
     /// Its Closes that are not answered.
     under_way: u32,
     /// One was left out behind an error.
     stays: bool,
 }
 
+/// What is to be closed.
+#[derive(Debug)]
+struct Closing {
+    name: Name,
+    shape: Shape,
+    may_be_there: bool,
+}
+
 impl Leaving {
-    fn what(&self) -> (Name, Shape) {
-        (self.name.clone(), self.shape.clone())
+    fn what(&self) -> Closing {
+        let (name, shape) = (self.name.clone(), self.shape.clone());
+        Closing { name, shape, may_be_there: self.may_be_there }
+    }
+}
+
+impl Kept {
+    fn into_what(self) -> Closing {
+        let Self { name, shape, may_be_there, .. } = self;
+        Closing { name, shape, may_be_there }
     }
 }
 
@@ -155,7 +178,10 @@ impl Prepared {
         out: &mut Vec<u8>,
         script: &mut Script,
     ) {
-        let (len, is_known) = (statement.bytes(), self.known.contains_key(&statement.number));
+        let (len, before) = (statement.bytes(), self.known.get(&statement.number));
+        let is_known = before.is_some();
+        let may_be_there = before.is_some_and(|kept| kept.may_be_there)
+            || self.leaving.contains_key(&statement.number);
         if is_known || self.has_closed {
             put_close(out, Target::Statement(&statement.name));
             script.expect(Expect::Close(Fate::Swallow));
@@ -173,8 +199,13 @@ impl Prepared {
         let (epoch, used) = (self.epoch, self.clock);
         let (state, shape) = (State::Pending, Shape::default());
         let name = statement.name.clone();
-        let kept = Kept { name, state, epoch, since, shape, used, len };
+        let kept = Kept { name, state, epoch, since, shape, may_be_there, used, len };
         self.known.insert(statement.number, kept);
+        // What was left of it there goes with the Close in front of this Parse, or both are left
+        // out.
+        if self.leaving.get(&statement.number).is_some_and(|of| of.under_way == 0) {
+            self.leaving.remove(&statement.number);
+        }
     }
 
     /// Closes those that were not used for longest, until there is room for one of so many bytes.
@@ -184,7 +215,7 @@ impl Prepared {
             let Some(number) = oldest else { return };
             if let Some(kept) = self.known.remove(&number) {
                 self.bytes -= kept.len;
-                self.close(number, (kept.name, kept.shape), out, script);
+                self.close(number, kept.into_what(), out, script);
             }
         }
         // What an error has left there goes with what comes, so that it does not add up.
@@ -194,11 +225,14 @@ impl Prepared {
         }
     }
 
-    /// Appends what closes all of them, and what an error may have left there.
+    /// Appends what closes all of them, and what an error may have left there; the latter once in
+    /// a round, since what leaves out a Close leaves out all behind it in the round.
     pub fn close_all(&mut self, out: &mut Vec<u8>, script: &mut Script) {
         let known = std::mem::take(&mut self.known).into_iter();
-        let known = known.map(|(number, kept)| (number, (kept.name, kept.shape)));
-        let leaving = self.leaving.iter().map(|(number, of)| (*number, of.what()));
+        let known = known.map(|(number, kept)| (number, kept.into_what()));
+        let is_first = script.closes_all();
+        let leaving = self.leaving.iter().filter(|_| is_first);
+        let leaving = leaving.map(|(number, of)| (*number, of.what()));
         let all: HashMap<_, _> = leaving.chain(known).collect();
         for (number, of) in all {
             self.close(number, of, out, script);
@@ -209,7 +243,7 @@ impl Prepared {
     fn close(
         &mut self,
         number: u64,
-        (name, shape): (Name, Shape),
+        Closing { name, shape, may_be_there }: Closing,
         out: &mut Vec<u8>,
         script: &mut Script,
     ) {
@@ -219,20 +253,30 @@ impl Prepared {
         let before = self.leaving.remove(&number);
         let under_way = before.as_ref().map_or(0, |before| before.under_way) + 1;
         let stays = before.as_ref().is_some_and(|before| before.stays);
+        let may_be_there =
+            may_be_there || before.as_ref().is_some_and(|before| before.may_be_there);
         // What is heard first is of what was prepared first.
         let before = before.map(|before| before.shape).filter(|shape| shape.get().is_none());
         let shape = before.unwrap_or(shape);
-        self.leaving.insert(number, Leaving { name, shape, under_way, stays });
+        let leaving = Leaving { name, shape, may_be_there, under_way, stays };
+        self.leaving.insert(number, leaving);
     }
 
     /// A Close of what is not known any more was answered, or `left_out` behind an error.
     pub fn closed(&mut self, number: u64, left_out: bool) {
+        // It was prepared again behind the Close: that is known, and not to be closed.
+        let is_known = self.known.contains_key(&number);
         let Some(of) = self.leaving.get_mut(&number) else { return };
         of.under_way = of.under_way.saturating_sub(1);
-        of.stays = left_out;
+        of.stays = left_out && of.may_be_there && !is_known;
         if !of.stays && of.under_way == 0 {
             self.leaving.remove(&number);
         }
+    }
+
+    /// Whether errors have left so much there that the connection is better closed.
+    pub fn is_crowded(&self) -> bool {
+        self.leaving.len() > self.limits.count.saturating_mul(2).max(LEAVING_MIN)
     }
 
     /// Whether a statement of Weir's may be there under this name.
@@ -243,10 +287,15 @@ impl Prepared {
 
     /// The server has prepared it.
     pub fn confirmed(&mut self, number: u64) {
-        if self.answered(number)
-            && let Some(kept) = self.known.get_mut(&number)
-        {
-            kept.state = State::Sure;
+        let is_last = self.answered(number);
+        if let Some(of) = self.leaving.get_mut(&number) {
+            of.may_be_there = true;
+        }
+        if let Some(kept) = self.known.get_mut(&number) {
+            kept.may_be_there = true;
+            if is_last {
+                kept.state = State::Sure;
+            }
         }
     }
 
@@ -285,6 +334,7 @@ impl Prepared {
 
 #[cfg(test)]
 mod tests {
+    use super::super::script::Heard;
     use super::super::statements::Statements;
     use super::*;
 
@@ -332,5 +382,93 @@ mod tests {
         assert_eq!(closes(&mut prepared), 1);
         prepared.closed(1, false);
         assert_eq!(closes(&mut prepared), 0);
+    }
+
+    /// What is prepared and closed on one connection, in rounds of which each answer is told.
+    struct OneConnection {
+        prepared: Prepared,
+        statements: Statements,
+    }
+
+    impl OneConnection {
+        fn new(count: usize) -> Self {
+            let prepared = Prepared::new(Limits { count, bytes: 100_000 });
+            Self { prepared, statements: Statements::new(Limits { count: 100, bytes: 100_000 }) }
+        }
+
+        /// Appends a Parse, and whatever is closed for it.
+        fn prepare(&mut self, text: &str, script: &mut Script) -> u64 {
+            let statement = self.statements.known(text.as_bytes(), b"");
+            self.prepared.prepare(&statement, Fate::Swallow, 0, &mut Vec::new(), script);
+            statement.number
+        }
+
+        /// Nothing of a round is done.
+        fn leave_out(&mut self, mut script: Script) {
+            script.abandon(&mut |heard| match heard {
+                Heard::NotPrepared(number) => self.prepared.not_prepared(number),
+                Heard::Forgotten { number, left_out } => self.prepared.closed(number, left_out),
+                _ => {}
+            });
+        }
+
+        fn prepare_for_certain(&mut self, text: &str) -> u64 {
+            let number = self.prepare(text, &mut Script::default());
+            self.prepared.confirmed(number);
+            let leaving: Vec<u64> = self.prepared.leaving.keys().copied().collect();
+            leaving.into_iter().for_each(|number| self.prepared.closed(number, false));
+            number
+        }
+    }
+
+    #[test]
+    fn what_was_prepared_again_is_not_closed_for_what_an_error_had_left() {
+        let mut told = OneConnection::new(2);
+        let [one, two] = ["1", "2"].map(|text| told.prepare_for_certain(text));
+        let mut script = Script::default();
+        told.prepare("3", &mut script);
+        told.prepare("4", &mut script);
+        told.leave_out(script);
+        assert!([one, two].iter().all(|number| told.prepared.leaving[number].stays));
+        assert_eq!(told.prepare_for_certain("1"), one);
+        assert!(!told.prepared.leaving.contains_key(&one));
+
+        // The Close is answered when it was prepared again.
+        let mut told = OneConnection::new(2);
+        let [one, _] = ["1", "2"].map(|text| told.prepare_for_certain(text));
+        let mut script = Script::default();
+        told.prepare("3", &mut script);
+        told.prepare("1", &mut Script::default());
+        told.leave_out(script);
+        assert!(!told.prepared.leaving.contains_key(&one));
+    }
+
+    #[test]
+    fn what_never_was_there_is_forgotten_with_its_close() {
+        let mut told = OneConnection::new(2);
+        let mut script = Script::default();
+        for n in 0..100 {
+            told.prepare(&n.to_string(), &mut script);
+        }
+        assert!(told.prepared.is_crowded());
+        told.leave_out(script);
+        assert!(told.prepared.leaving.is_empty() && !told.prepared.is_crowded());
+    }
+
+    #[test]
+    fn what_was_left_is_closed_once_in_a_round() {
+        let mut told = OneConnection::new(9);
+        told.prepare_for_certain("1");
+        told.prepare_for_certain("2");
+        let (mut out, mut script) = (Vec::new(), Script::default());
+        told.prepared.close_all(&mut out, &mut script);
+        assert_eq!(script.under_way(), 2);
+        told.prepare("3", &mut script);
+        let before = script.under_way();
+        told.prepared.close_all(&mut out, &mut script);
+        assert_eq!(script.under_way(), before + 1, "the third alone");
+        script.expect(Expect::Sync);
+        told.prepared.close_all(&mut out, &mut script);
+        assert_eq!(script.under_way(), before + 2 + 3, "the next round is not left out with it");
     }
 }

@@ -48,6 +48,8 @@ pub struct Script {
     copy: Option<CopyIn>,
     /// A COPY that has failed.
     unsettled: Option<Unsettled>,
+    /// All that may be prepared there was closed in the round that was begun last.
+    all_closed: bool,
 }
 
 /// What becomes of a message.
@@ -82,6 +84,7 @@ impl Script {
 
     /// Appends an answer that will come.
     pub fn expect(&mut self, answer: Expect) {
+        self.all_closed &= !matches!(answer, Expect::Sync | Expect::Query(_));
         if self.skipping && answer != Expect::Sync {
             return;
         }
@@ -96,6 +99,12 @@ impl Script {
         if answer != Expect::CopyEnd || !self.expected.is_empty() {
             self.expected.push_back(answer);
         }
+    }
+
+    /// All that may be prepared on the server is closed now; whether that is the first time since
+    /// the last Sync.
+    pub fn closes_all(&mut self) -> bool {
+        !std::mem::replace(&mut self.all_closed, true)
     }
 
     /// Answers what stands first and no server was asked.
@@ -424,6 +433,7 @@ impl Script {
         self.begun = false;
         self.copy = None;
         self.unsettled = None;
+        self.all_closed = false;
     }
 
     /// Whether the client hears all of it, and nobody has to take note of anything.

@@ -49,6 +49,21 @@ pub struct SessionSettings {
     applied: Option<Applied>,
 }
 
+/// A setting, and the statement that gives it a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name, in lower case, as the server has it.
+    pub name: String,
+    /// The statement that sets it, with its semicolon.
+    pub sql: String,
+}
+
+impl Setting {
+    fn new((name, value): (&String, &Value)) -> Self {
+        Self { name: name.clone(), sql: statement(name, value) }
+    }
+}
+
 /// A change of a setting, as statements make it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -80,14 +95,9 @@ impl SessionSettings {
         applied
     }
 
-    /// The statements that apply them, one each, by name; the encoding comes last, since it says
-    /// how the others are read.
-    pub fn one_by_one(&self) -> Vec<(String, String)> {
-        let is_encoding = |name: &str| name == "client_encoding";
-        let (encoding, others): (Vec<_>, Vec<_>) =
-            self.now.iter().partition(|(name, _)| is_encoding(name));
-        let both = others.into_iter().chain(encoding);
-        both.map(|(name, value)| (name.clone(), statement(name, value))).collect()
+    /// What applies them one by one.
+    pub fn one_by_one(&self) -> Vec<Setting> {
+        one_by_one(&self.now)
     }
 
     /// A server does not accept the value of this one any more, nor will it: the session goes on
@@ -104,17 +114,16 @@ impl SessionSettings {
         Some(statement(name, begun))
     }
 
-    /// The statements that bring back what the session began with, after a change that has a
-    /// server opened bare forget it; empty for none.
-    pub fn begun_with(&self, change: &Change) -> String {
+    /// What brings back what the session began with, after a change that has a server opened bare
+    /// forget it.
+    pub fn begun_with(&self, change: &Change) -> Vec<Setting> {
         match change {
-            Change::Set(..) => String::new(),
+            Change::Set(..) => Vec::new(),
             Change::Reset(name) => {
                 let begun = self.startup.get_key_value(&name.to_ascii_lowercase());
-                let begun = begun.map(|(name, value)| (name.clone(), value.clone()));
-                statements(&begun.into_iter().collect())
+                begun.into_iter().map(Setting::new).collect()
             }
-            Change::ResetAll => statements(&self.startup),
+            Change::ResetAll => one_by_one(&self.startup),
         }
     }
 
@@ -219,6 +228,14 @@ fn strings(value: Option<&str>) -> Strings {
 /// Whether a server connection that has taken these on may be another user's.
 pub fn changes_user(applied: &Applied) -> bool {
     ["E'role'", "\"role\"", "session_authorization"].iter().any(|name| applied.contains(name))
+}
+
+/// What applies these settings one by one; the encoding comes last, since it says how the others
+/// are read.
+fn one_by_one(settings: &BTreeMap<String, Value>) -> Vec<Setting> {
+    let (encoding, others): (Vec<_>, Vec<_>) =
+        settings.iter().partition(|(name, _)| *name == "client_encoding");
+    others.into_iter().chain(encoding).map(Setting::new).collect()
 }
 
 /// What applies these settings.
@@ -328,14 +345,15 @@ mod tests {
         let begun = [("default_tablespace", "fast"), ("client_encoding", "LATIN1")];
         let mut settings = SessionSettings::new(begun.into_iter());
         settings.change(Change::Set("default_tablespace".into(), "'gone'".into()));
-        let names = settings.one_by_one().into_iter().map(|(name, _)| name);
+        let names = settings.one_by_one().into_iter().map(|setting| setting.name);
         assert!(names.eq(["default_tablespace", "client_encoding"]));
+        assert_eq!(settings.begun_with(&Change::ResetAll)[0].name, "default_tablespace");
         let fast = settings.refused("default_tablespace").unwrap();
         assert!(fast.contains("E'fast'") && settings.applied().contains(&fast));
         assert_eq!(settings.refused("default_tablespace"), None);
         assert!(!settings.applied().contains("tablespace"));
         let reset = Change::Reset("default_tablespace".into());
-        assert_eq!(settings.begun_with(&reset), "");
+        assert_eq!(settings.begun_with(&reset), []);
     }
 
     #[test]

@@ -15,6 +15,8 @@ use super::setting::SettingChange;
 pub struct Effects {
     /// What it may leave there beside what is followed.
     pub leaves: Leaves,
+    /// It may use temporary tables, of which the server's process keeps buffers for good.
+    pub uses_temporary: bool,
     /// What follows it may be read in another way than what came before: settings, the
     /// transaction's own ones, too, may be others, or whatever else belongs to the session.
     pub sways: bool,
@@ -40,6 +42,7 @@ impl Effects {
         };
         let effects = Self {
             leaves,
+            uses_temporary: leaves::uses_temporary(kind, leaves, tokens, facts),
             sways: leaves != Leaves::Nothing || changes_settings(kind, tokens),
             changes_logins: matches!(kind, Kind::Ddl(_)) && schema_change::changes_logins(tokens),
             reaches_prepared: leaves != Leaves::Nothing
@@ -53,6 +56,7 @@ impl Effects {
     /// Of a text that is not looked into, as far as these do not say more.
     pub(super) fn or_unknown(mut self, facts: &Facts) -> Self {
         self.leaves = self.leaves.max(leaves::of_text(facts));
+        self.uses_temporary = true;
         self.sways = true;
         self.sequences.may_draw = true;
         self.sequences.may_ask = true;
@@ -63,6 +67,7 @@ impl Effects {
     /// Adds those of another statement that is run after it.
     pub(super) fn add(&mut self, next: Self) {
         self.leaves = self.leaves.max(next.leaves);
+        self.uses_temporary |= next.uses_temporary;
         self.changes_logins |= next.changes_logins;
         self.reaches_prepared |= next.reaches_prepared;
         if self.sways || next.sways {

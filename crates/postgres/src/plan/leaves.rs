@@ -49,6 +49,23 @@ pub(super) fn of(kind: &Kind, tokens: &[Token<'_>], facts: &Facts) -> Leaves {
     }
 }
 
+/// Whether a statement that `leaves` this may use temporary tables: whatever may leave something,
+/// unless it is known what.
+pub(super) fn uses_temporary(
+    kind: &Kind,
+    leaves: Leaves,
+    tokens: &[Token<'_>],
+    facts: &Facts,
+) -> bool {
+    let tells = matches!(kind, Kind::Ddl(_) | Kind::Pins(Pin::AdvisoryLock));
+    let is_told = || {
+        let locks = |token: &Token<'_>| name(token).is_some_and(|name| super::traps::locks(&name));
+        let others: Vec<_> = tokens.iter().filter(|token| !locks(token)).copied().collect();
+        tells && !is_block(tokens) && named(&others, facts) == Leaves::Nothing
+    };
+    leaves != Leaves::Nothing && !is_told()
+}
+
 /// What a text leaves that is not looked into.
 pub(super) fn of_text(facts: &Facts) -> Leaves {
     facts.text_leaves().max(Leaves::Some)

@@ -86,6 +86,11 @@ fn named(token: &Token<'_>, next: &Token<'_>, facts: &Facts) -> Option<Pin> {
     }
 }
 
+/// Whether a function is known to take a lock of the session, and to do no more.
+pub(super) fn locks(name: &[u8]) -> bool {
+    FUNCTIONS.iter().any(|(function, pin)| *function == name && *pin == Pin::AdvisoryLock)
+}
+
 /// The schema of temporary objects: this session's, or that of the session with a number.
 fn is_temporary(schema: &[u8]) -> bool {
     schema.strip_prefix(b"pg_temp").is_some_and(|rest| {

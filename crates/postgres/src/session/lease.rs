@@ -22,7 +22,9 @@ use crate::worker::{Leased, give_back};
 
 /// How often it is looked whether a cancel has arrived.
 const CANCEL_TURN: Duration = Duration::from_millis(10);
-/// How often it is looked whether a client has gone whose statement waits for a server.
+/// How often it is looked whether a client has gone whose statement waits for a server. One that
+/// has ended its sending side alone looks the same until its bytes are read to their end: where it
+/// waits for longer than this it is taken for gone, and hears no answer.
 pub(super) const GONE_TURN: Duration = Duration::from_secs(1);
 
 /// A statement got no server connection.
@@ -50,6 +52,9 @@ impl Session {
         self.only_primary = false;
         match lease.restore(&mut self.settings, &self.front.scratch).await {
             Ok(refused) => self.tell_refused(refused),
+            Err(refusal) if refusal.severity == Severity::Fatal => {
+                return Err(End::Refused(refusal));
+            }
             Err(refusal) => return self.refuse_round(refusal),
         }
         self.scope = self.settings.scope(&lease.reported);
@@ -158,13 +163,15 @@ impl Session {
     /// Whether the session has, or the client is about to set, what a server takes only in front of
     /// its first temporary table.
     fn wants_local_buffers(&self) -> bool {
+        let says = |word: &str| {
+            self.inbox.windows(word.len()).any(|of| of.eq_ignore_ascii_case(word.as_bytes()))
+        };
         let name = "temp_buffers";
-        self.settings.value(name).is_some()
-            || self.inbox.windows(name.len()).any(|of| of.eq_ignore_ascii_case(name.as_bytes()))
+        self.settings.value(name).is_some() || (says(name) && says("set"))
     }
 
     /// The client hears which of its settings hold no longer, since no server accepts them.
-    fn tell_refused(&mut self, refused: Vec<RefusedSetting>) {
+    pub(super) fn tell_refused(&mut self, refused: Vec<RefusedSetting>) {
         if refused.is_empty() {
             return;
         }

@@ -76,7 +76,7 @@ pub(super) struct BoundListening {
 }
 
 /// What a LISTEN or UNLISTEN changes that the server does not get.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DivertedChange {
     what: Listening,
     /// Weir listens already, and the client did not before.
@@ -112,6 +112,23 @@ const NO_DATA: &[u8] = b"n\0\0\0\x04";
 const LISTEN: &[u8] = b"C\0\0\0\x0bLISTEN\0";
 const UNLISTEN: &[u8] = b"C\0\0\0\x0dUNLISTEN\0";
 const DEALLOCATE: &[u8] = b"C\0\0\0\x0fDEALLOCATE\0";
+
+/// Whether a client that has joined a channel leaves it once all of these hold, or were undone. It
+/// joined at the LISTEN's Bind, so that a NotTo in front of that takes nothing away.
+fn leaves(changes: &[DivertedChange], channel: &str, holds: bool) -> bool {
+    let named = changes.iter().rev().find_map(|change| match &change.what {
+        Listening::To(of) => (**of == *channel).then_some(false),
+        Listening::NotTo(of) => {
+            let is_named = of.as_deref().is_none_or(|of| of == channel);
+            is_named.then_some(true)
+        }
+        Listening::Discard => None,
+    });
+    let joins = |change: &DivertedChange| {
+        change.joined && matches!(&change.what, Listening::To(of) if **of == *channel)
+    };
+    if holds { named == Some(true) } else { changes.iter().any(joins) }
+}
 
 impl Session {
     /// What a statement outside a transaction changes that Weir can change itself.
@@ -302,16 +319,17 @@ impl Session {
         if let Some(Bound::Listening(bound)) = relay.diverted.take()
             && !bound.is_run
         {
-            self.divert_ended(&bound.change, false);
+            self.divert_ended(&[bound.change], false);
         }
     }
 
     /// What was kept from the server holds from now on, or was undone with its round.
-    pub(super) fn divert_ended(&mut self, change: &DivertedChange, holds: bool) {
-        match &change.what {
-            Listening::To(channel) if change.joined && !holds => self.no_longer(Some(channel)),
-            Listening::NotTo(channel) if holds => self.no_longer(channel.as_deref()),
-            _ => {}
+    pub(super) fn divert_ended(&mut self, changes: &[DivertedChange], holds: bool) {
+        let Some(listener) = self.listener.as_mut().filter(|_| !changes.is_empty()) else { return };
+        for channel in listener.channels() {
+            if leaves(changes, &channel, holds) {
+                listener.leave(&channel);
+            }
         }
     }
 
@@ -412,6 +430,35 @@ impl Session {
             Kind::Unlisten(channel) => self.no_longer(channel.as_deref()),
             Kind::Discard(Discard::All) => self.no_longer(None),
             _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(channel: &str, joined: bool) -> DivertedChange {
+        DivertedChange { what: Listening::To(channel.into()), joined }
+    }
+
+    fn not_to(channel: Option<&str>) -> DivertedChange {
+        DivertedChange { what: Listening::NotTo(channel.map(Into::into)), joined: false }
+    }
+
+    #[test]
+    fn a_listen_behind_an_unlisten_of_the_same_round_holds() {
+        for unlisten in [not_to(Some("a")), not_to(None)] {
+            let round = [unlisten.clone(), to("a", false)];
+            assert!(!leaves(&round, "a", true) && !leaves(&round, "a", false));
+            let round = [to("a", true), unlisten.clone()];
+            assert!(leaves(&round, "a", true) && leaves(&round, "a", false));
+            let round = [to("a", false), unlisten.clone()];
+            assert!(leaves(&round, "a", true) && !leaves(&round, "a", false));
+            assert_eq!(
+                leaves(std::slice::from_ref(&unlisten), "b", true),
+                unlisten == not_to(None)
+            );
         }
     }
 }

@@ -23,8 +23,9 @@ use super::patience::{Limit, idle_in_transaction_timeout, idle_timeout, read_tim
 use super::study::Study;
 use super::{End, Session};
 use crate::backends::Standing;
-use crate::connection::{Connection, refusal_of};
+use crate::connection::{Connection, gives_rights, is_refused_for_good, refusal_of};
 use crate::pipeline::round::{Cut, cut, ends_within};
+use crate::pipeline::settings::Setting;
 use crate::settings::{Mode, Route};
 pub(super) use state::Relay;
 use state::Round;
@@ -85,11 +86,12 @@ impl Session {
     async fn turns(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
         let mut in_a_row = 0;
         loop {
-            let restores = std::mem::take(&mut relay.restores);
-            if !restores.is_empty() {
+            if !relay.restoring
+                && let Some(begun) = relay.restores.pop_front()
+            {
                 // The round that resets has not failed, so neither has its transaction.
                 relay.restoring = true;
-                server.ask_to_restore(&restores);
+                server.ask_to_restore(begun);
             }
             if self.mail_may_go_beside(relay, server) {
                 self.tell_mail()?;
@@ -138,7 +140,7 @@ impl Session {
                 Turn::ServerGone(error) => return self.server_gone(relay, server, error),
             }
             self.check(relay, server)?;
-            if server.not_restored.is_some() && self.ends_unrestored(relay, server)? {
+            if server.not_restored.is_some() && self.parts_unrestored(relay, server)? {
                 return Ok(());
             }
             if in_a_row == IN_A_ROW_MAX {
@@ -155,22 +157,33 @@ impl Session {
         script.answer_invented(&mut |heard| self.hear(relay, &mut known, heard));
     }
 
-    /// The server does not accept any more what the session began with, and has reset to. Whether
-    /// the two part: the next connection finds out which value that is.
-    fn ends_unrestored(&mut self, relay: &Relay, server: &mut Connection) -> Result<bool, End> {
-        let Some(body) = server.not_restored.take() else { return Ok(false) };
+    /// The server has not brought back something of what the session began with, and has reset to:
+    /// one by one it tells what that is, and the session has it no longer. Whether the two part.
+    fn parts_unrestored(
+        &mut self,
+        relay: &mut Relay,
+        server: &mut Connection,
+    ) -> Result<bool, End> {
+        let Some((begun, body)) = server.not_restored.take() else { return Ok(false) };
         let refusal = refusal_of(&body);
-        if relay.open {
-            // Its transaction has failed by that.
+        if !is_refused_for_good(&refusal) && !relay.open && !self.pinned {
+            // An error of the moment: it is given the settings on its next connection.
+            server.broken = true;
+            self.client.outlet.send(&std::mem::take(&mut relay.held));
+            return Ok(true);
+        }
+        // A transaction has failed by that.
+        let mut fatal = relay.open || !is_refused_for_good(&refusal);
+        if !fatal && let Some(Setting { name, .. }) = relay.is_not_restored(begun) {
+            fatal = gives_rights(&name);
+            self.settings.refused(&name);
+            self.tell_refused(vec![(name, refusal.clone())]);
+        }
+        if fatal {
             server.broken = true;
             return Err(End::Refused(Refusal { severity: Severity::Fatal, ..refusal }));
         }
-        let mut out = Vec::new();
-        refusal.encode_as_warning(&mut out);
-        self.client.outlet.send(&out);
-        let parts = !self.pinned && relay.is_quiet();
-        server.broken |= parts;
-        Ok(parts)
+        Ok(false)
     }
 
     /// What ends the two at once.
@@ -359,9 +372,10 @@ impl Session {
     }
 }
 
-/// Whether a whole round is still to be answered that waits for nothing of its client.
+/// Whether a whole round is still to be answered that waits for nothing of its client: not for the
+/// rest of a message that goes out as it comes.
 fn is_answered_yet(relay: &Relay, server: &Connection) -> bool {
-    server.script.ends_by_itself() && !relay.is_first()
+    server.script.ends_by_itself() && !relay.is_first() && relay.through == 0
 }
 
 fn query_timeout() -> Refusal {

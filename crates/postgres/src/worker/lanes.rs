@@ -31,7 +31,7 @@ impl Front {
     /// The groups of lanes that take connections of the same pool.
     fn groups_of(&self, key: &Key) -> Vec<Rc<Group>> {
         let groups = self.groups.borrow();
-        groups.values().filter(|group| pool_key(group) == *key).cloned().collect()
+        groups.values().filter(|group| takes_from(group, key)).cloned().collect()
     }
 
     /// Lanes that are too old, or that nobody has used for long, finish; so do those of a limit
@@ -82,18 +82,33 @@ impl Front {
     /// of them gives up its own.
     pub(super) fn make_way_at_once(&self, key: &Key) {
         let figures = self.pool.group(key).figures();
-        let lanes: usize = self.groups_of(key).iter().map(|group| group.count()).sum();
-        if figures.is_short() && figures.active <= lanes {
+        if !figures.is_short() {
+            return;
+        }
+        let groups = self.groups.borrow();
+        let alike = groups.values().filter(|group| takes_from(group, key));
+        let lanes: usize = alike.map(|group| group.count()).sum();
+        drop(groups);
+        if figures.active <= lanes {
             self.give_up_lane(key, lanes::Need::Any, Instant::now());
         }
     }
 
-    /// A lane to these servers ends once it has answered what it has.
-    pub(super) fn give_up_lane(&self, key: &Key, need: lanes::Need, now: Instant) {
+    /// A lane to these servers ends once it has answered what it has. Whether there is one, or one
+    /// that ends already.
+    pub(super) fn give_up_lane(&self, key: &Key, need: lanes::Need, now: Instant) -> bool {
         let alike = self.groups_of(key);
         let alike: Vec<_> = alike.iter().map(|of| &***of).collect();
+        let has_one = alike.iter().any(|of| of.count() > 0);
         flow::lanes::Group::make_way(&alike, need, now);
+        has_one
     }
+}
+
+/// Whether a group's lanes take their connections from this pool.
+fn takes_from(group: &Group, key: &Key) -> bool {
+    let of = &group.key;
+    of.backend == key.backend && of.database == key.database && of.user == key.user
 }
 
 /// The pool that a group's lanes take their connections from.

@@ -138,10 +138,9 @@ impl Opener for Servers {
         backend.is_some_and(|backend| backend.logins().have_changed_since(at))
     }
 
-    fn give_up_one(&self, key: &Key) {
-        if let Some(front) = self.front.borrow().upgrade() {
-            front.give_up_lane(key, Need::Any, Instant::now());
-        }
+    fn give_up_one(&self, key: &Key) -> bool {
+        let front = self.front.borrow().upgrade();
+        front.is_some_and(|front| front.give_up_lane(key, Need::Any, Instant::now()))
     }
 
     fn is_good(&self, connection: &mut Connection) -> bool {

@@ -96,3 +96,31 @@ fn what_changes_settings_sways_what_follows() {
         assert!(!plan(sql).effects.sways, "{sql}");
     }
 }
+
+#[test]
+fn what_is_known_to_leave_something_else_uses_no_temporary_tables() {
+    let uses = |sql: &str| plan(sql).effects.uses_temporary;
+    for sql in [
+        "insert into t values (1)",
+        "drop table t",
+        "alter table t add b int",
+        "select pg_advisory_lock(1)",
+        "select pg_try_advisory_lock(1) from t",
+    ] {
+        assert!(!uses(sql), "{sql}");
+    }
+    for sql in [
+        "create temp table x (a int)",
+        "select pg_advisory_lock(1), sets_it()",
+        "select sets_it()",
+        "select not_known(1)",
+        "do 'begin end'",
+        "insert into t values (1); select sets_it()",
+        "explain analyze create temp table x as select 1",
+        "set search_path = 'pg_temp'",
+        "execute p",
+        "something new",
+    ] {
+        assert!(uses(sql), "{sql}");
+    }
+}

@@ -45,7 +45,7 @@ impl Session {
             }
             Heard::Parameter(body) if self.is_bound(relay) => self.is_told(body),
             Heard::Ready { swallowed: true, .. } => {
-                if std::mem::take(&mut relay.restoring) {
+                if std::mem::take(&mut relay.restoring) && relay.restores.is_empty() {
                     self.client.outlet.send(&std::mem::take(&mut relay.held));
                 }
             }
@@ -208,12 +208,10 @@ impl Session {
         relay.tangled |= round.plans.len() > 1
             || round.failed
             || round.plans.iter().any(|plan| effect::tangles(plan));
-        for change in &round.diverted {
-            self.divert_ended(change, !round.failed);
-        }
+        self.divert_ended(&round.diverted, !round.failed);
         if !round.failed {
             let begun = round.changes.iter().map(|change| self.settings.begun_with(change));
-            relay.restores.extend(begun);
+            relay.restores.extend(begun.filter(|begun| !begun.is_empty()));
             relay.pending.extend(round.changes);
             if relay.pending.len() > PENDING_MAX {
                 relay.tangled = true;
@@ -246,7 +244,6 @@ impl Session {
         let pins = round.pins(from) || later().any(|round| round.pins(0));
         let stays = self.pinned && *known.leaves == Leaves::Lasting;
         self.pinned = self.mode == Mode::Session || pins || stays;
-        *known.has_local_buffers |= *known.leaves != Leaves::Nothing;
         if *known.leaves != Leaves::Lasting {
             *known.leaves =
                 later().map(|round| round.leaves(0)).fold(round.leaves(from), Leaves::max);

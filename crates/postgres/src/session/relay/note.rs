@@ -91,6 +91,7 @@ impl Session {
                         server.drew = true;
                         relay.drawn.may_have_drawn();
                         server.leaves = server.leaves.max(Leaves::Some);
+                        server.has_local_buffers = true;
                     }
                 }
             }
@@ -103,6 +104,7 @@ impl Session {
         self.pinned = true;
         self.sway(relay, server);
         server.leaves = Leaves::Lasting;
+        server.has_local_buffers = true;
         server.drew = true;
         relay.drawn.may_have_drawn();
         self.database.catalogue_changed(Unsettles::Code);
@@ -140,6 +142,9 @@ impl Session {
     ) {
         self.pinned |= effect::pins(plan) || self.is_in_doubt(relay, plan);
         server.leaves = server.leaves.max(plan.effects.leaves);
+        // With `pg_temp` in `search_path` a plain CREATE TABLE makes a temporary one.
+        server.has_local_buffers |= plan.effects.uses_temporary
+            || (plan.effects.leaves != Leaves::Nothing && self.settings.pins());
         relay.changes_logins |= plan.effects.changes_logins;
         if plan.effects.sequences.may_draw {
             server.drew = true;
@@ -148,6 +153,7 @@ impl Session {
         if relay.swayed && sql.contains(&b'\\') {
             // Where its strings end depends on what was set for the transaction.
             server.leaves = server.leaves.max(Leaves::Some);
+            server.has_local_buffers = true;
             self.sway(relay, server);
         }
         if plan.effects.sways || (relay.swayed && effect::ends(plan)) {

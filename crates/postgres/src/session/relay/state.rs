@@ -9,7 +9,7 @@ use crate::backends::Standing;
 use crate::catalogue::Unsettled;
 use crate::connection::Connection;
 use crate::metrics::BackendLatencies;
-use crate::pipeline::settings::Change;
+use crate::pipeline::settings::{Change, Setting};
 use crate::plan::{Leaves, Plan};
 use crate::session::effect;
 use crate::session::listen::{Bound, Confirming, DivertedChange};
@@ -175,9 +175,10 @@ pub(in crate::session) struct Relay {
     /// with: the next round waits until it was asked for that.
     pub(super) resets: bool,
     /// The client has reset what it had begun with: the server, which was opened without, gets it
-    /// anew, by these statements.
-    pub(super) restores: String,
-    /// It is under way, and the client hears what it changes.
+    /// anew, by one Query for each of these.
+    pub(super) restores: VecDeque<Vec<Setting>>,
+    /// One is under way, and the client hears what it changes. What the client asks next waits: it
+    /// would be read without, should the server refuse it.
     pub(super) restoring: bool,
     /// What the client hears behind that.
     pub(super) held: Vec<u8>,
@@ -221,8 +222,20 @@ impl Relay {
         self.within
             || self.through > 0
             || server.script.takes_data()
-            || self.rounds.is_empty()
-            || ((self.open || pinned) && !self.resets)
+            || (!self.restoring
+                && (self.rounds.is_empty() || ((self.open || pinned) && !self.resets)))
+    }
+
+    /// The server did not bring back these, which were asked for together: they are asked for one
+    /// by one. The one that was asked for alone is returned.
+    pub(super) fn is_not_restored(&mut self, mut begun: Vec<Setting>) -> Option<Setting> {
+        if begun.len() == 1 {
+            return begun.pop();
+        }
+        for setting in begun.into_iter().rev() {
+            self.restores.push_front(vec![setting]);
+        }
+        None
     }
 
     /// The server waits for the data of a COPY, with so many Syncs amid it: none of them has ended
