@@ -200,7 +200,7 @@ fn what_half_sent_commands_took_goes_back_to_the_system() {
         clients.iter_mut().for_each(|client| client.send(piece.as_bytes()));
     }
     wait::until("all of it is held", wait::LONG, || {
-        weir.metrics().sum("weir_redis_held_bytes", &[]) >= (CLIENTS * 7 << 20) as f64
+        weir.metrics().sum("weir_redis_held_bytes", &[]) >= (CLIENTS * (7 << 20)) as f64
     });
     drop(clients);
     wait::until("it goes back", wait::LONG, || {
