@@ -1,6 +1,7 @@
 //! The backends as all parts of the gateway see them: how each is, whom to ask, what came of a
 //! statement. The deliveries write here; the front end, `/metrics` and `weir status` read.
 
+mod everywhere;
 mod list;
 mod state;
 mod statements;
@@ -22,6 +23,7 @@ use journal::{CursorStatus, Journal};
 use tokio::task::JoinHandle;
 use watch::metrics::Registry;
 
+pub use self::everywhere::EverywhereError;
 use self::list::{BackendList, ListChange, ListedBackend};
 pub use self::state::{DeliveryState, Phase};
 use self::statements::StatementWaiters;
@@ -33,8 +35,6 @@ use crate::settings::{BackendKind, BackendSettings, ServerSettings};
 
 /// A backend whose oldest waiting point is younger than this counts as caught up.
 const CAUGHT_UP: Duration = Duration::from_secs(1);
-/// How long a statement about users may take on each backend.
-const EVERYWHERE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a request under way may still take when deliveries end.
 pub const STOP_GRACE: Duration = Duration::from_secs(3);
@@ -190,28 +190,6 @@ impl Backend {
     }
 }
 
-/// Why a statement did not run on all backends.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum EverywhereError {
-    /// Not all backends can be reached, so that none was asked.
-    #[error(
-        "statements about users and their rights run on all backends or on none, and cannot be \
-         kept for later; not reachable: {}", .0.join(", ")
-    )]
-    Unreachable(Vec<String>),
-    /// A backend could be reached and then gave no answer: it may or may not have run the
-    /// statement.
-    #[error(
-        "the statement may not have run on backend {backend}: {error}; run it again when it answers"
-    )]
-    Broken {
-        /// The backend's name in the configuration.
-        backend: String,
-        /// Why there was no answer.
-        error: TransportError,
-    },
-}
-
 /// All backends, with their deliveries.
 #[derive(Debug)]
 pub struct Backends {
@@ -334,40 +312,6 @@ impl Backends {
     /// Tells whoever waits for a statement what came of it on a backend.
     pub fn statement_ran(&self, id: u64, backend: &str, ran: &Ran) {
         self.waiting.tell(id, backend, ran);
-    }
-
-    /// Runs a statement about users on all backends at once, without the journal, and gives the
-    /// body of one answer: of one that refused it, if any did. Backends that know no such
-    /// statements are left out.
-    ///
-    /// # Errors
-    /// When a backend cannot be reached; none has then been asked. When one gave no answer.
-    pub async fn run_everywhere(&self, text: &str, db: &str) -> Result<Bytes, EverywhereError> {
-        let all = self.all();
-        let asked = || all.iter().filter(|backend| backend.settings.kind.has_catalogue());
-        let pings = join_all(asked().map(|backend| backend.queries.ping())).await;
-        let unreachable: Vec<String> = asked()
-            .zip(pings)
-            .filter(|(_, ping)| ping.is_err())
-            .map(|(backend, _)| backend.name().to_owned())
-            .collect();
-        if !unreachable.is_empty() {
-            return Err(EverywhereError::Unreachable(unreachable));
-        }
-        let form = [("q", text), ("db", db)];
-        let run = asked().map(|backend| backend.queries.ask(&form, EVERYWHERE_TIMEOUT));
-        let mut answer = Bytes::from_static(b"{\"results\":[]}\n");
-        let mut refused = false;
-        for (backend, said) in asked().zip(join_all(run).await) {
-            let backend = backend.name();
-            let said =
-                said.map_err(|error| EverywhereError::Broken { backend: backend.into(), error })?;
-            if !refused {
-                refused = said.refused().is_some();
-                answer = said.body;
-            }
-        }
-        Ok(answer)
     }
 
     /// Makes ready what other settings need.

@@ -171,10 +171,18 @@ impl Tracker {
     }
 }
 
+/// The largest offset that a master's history may begin with.
+const OFFSET_MAX: u64 = i64::MAX as u64;
+
 /// A number in digits, and nothing else.
 pub fn decimal(digits: &[u8]) -> Option<u64> {
     let is_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     is_digits.then(|| std::str::from_utf8(digits).ok()?.parse().ok()).flatten()
+}
+
+/// An offset as Redis has them, which counts in 63 bits.
+pub fn offset_of(text: &[u8]) -> Option<u64> {
+    decimal(text).filter(|offset| *offset <= OFFSET_MAX)
 }
 
 #[cfg(test)]
@@ -182,7 +190,16 @@ mod tests {
     use proptest::prelude::*;
     use wire::resp::put_command;
 
-    use super::Tracker;
+    use super::{OFFSET_MAX, Tracker, offset_of};
+
+    #[test]
+    fn an_offset_that_would_wrap_is_none() {
+        assert_eq!(offset_of(b"0"), Some(0));
+        assert_eq!(offset_of(b"9223372036854775807"), Some(OFFSET_MAX));
+        for none in ["9223372036854775808", "18446744073709551615", "18446744073709551616", "-1"] {
+            assert_eq!(offset_of(none.as_bytes()), None, "{none}");
+        }
+    }
 
     fn stream(commands: &[&[&str]]) -> Vec<u8> {
         let mut out = Vec::new();
