@@ -9,7 +9,6 @@ mod columns;
 mod copy_syncs;
 mod doors;
 mod failover;
-mod half_closed;
 mod known_by_clients;
 mod last_values;
 mod late_cancels;

@@ -134,11 +134,6 @@ impl Peer {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Sends nothing more, and reads on.
-    pub fn ends_sending(&self) -> io::Result<()> {
-        self.stream.shutdown(std::net::Shutdown::Write)
-    }
-
     /// The port of this end.
     pub fn port(&self) -> u16 {
         self.stream.local_addr().map_or(0, |address| address.port())

@@ -23,7 +23,6 @@ use journal::{CursorStatus, Journal};
 use tokio::task::JoinHandle;
 use watch::metrics::Registry;
 
-pub use self::everywhere::EverywhereError;
 use self::list::{BackendList, ListChange, ListedBackend};
 pub use self::state::{DeliveryState, Phase};
 use self::statements::StatementWaiters;

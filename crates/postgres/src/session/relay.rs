@@ -296,19 +296,16 @@ impl Session {
             return match self.poll_fill(cx) {
                 Poll::Ready(Ok(true)) => Poll::Ready(Turn::Read),
                 Poll::Pending => Poll::Pending,
-                // What it has sent is still sent on, and answered: it may read yet.
-                Poll::Ready(Ok(false)) if server.unsent() > 0 || is_answered_yet(relay, server) => {
-                    self.has_ended = true;
+                // What it has sent is still sent on.
+                Poll::Ready(_) if server.unsent() > 0 => {
                     relay.leaving = true;
-                    cx.waker().wake_by_ref();
                     Poll::Pending
                 }
                 Poll::Ready(_) => Poll::Ready(Turn::ClientGone),
             };
         }
         // Behind the last answer there is only a goodbye, or a message that will never be whole.
-        let is_done = (self.inbox.is_empty() && !is_answered_yet(relay, server))
-            || (relay.rounds.is_empty() && !relay.waits);
+        let is_done = self.inbox.is_empty() || (relay.rounds.is_empty() && !relay.waits);
         if relay.leaving && server.unsent() == 0 && is_done {
             return Poll::Ready(Turn::ClientGone);
         }
@@ -370,12 +367,6 @@ impl Session {
         }
         Ok(())
     }
-}
-
-/// Whether a whole round is still to be answered that waits for nothing of its client: not for the
-/// rest of a message that goes out as it comes.
-fn is_answered_yet(relay: &Relay, server: &Connection) -> bool {
-    server.script.ends_by_itself() && !relay.is_first() && relay.through == 0
 }
 
 fn query_timeout() -> Refusal {

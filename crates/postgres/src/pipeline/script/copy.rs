@@ -117,13 +117,6 @@ impl Script {
         self.copy.is_some_and(|copy| !copy.ended) && self.expected.len() == 1
     }
 
-    /// Whether something is under way, and all of it is answered without anything more being sent:
-    /// whole rounds are, unless a COPY among them may read what was sent behind it as its own.
-    pub fn ends_by_itself(&self) -> bool {
-        let is_plain = self.copy.is_none_or(|copy| copy.ended && copy.syncs == 0);
-        !self.expected.is_empty() && !self.is_within() && is_plain && self.unsettled.is_none()
-    }
-
     /// When a client's message of this kind may be sent on.
     pub fn admits(&self, tag: u8) -> Admission {
         let is_of_copy = matches!(tag, b'd' | b'c' | b'f' | b'S' | b'H');
