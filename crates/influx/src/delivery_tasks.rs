@@ -17,7 +17,7 @@ use crate::delivery::{Pace, StartError, Task};
 /// How often it is looked whether a backend has all that is still for it.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Begins and ends deliveries.
+/// Begins and ends deliveries, with all that opening one takes.
 pub struct DeliveryTasks {
     pub backends: Arc<Backends>,
     pub catalogue: Arc<Catalogue>,
@@ -82,7 +82,7 @@ impl DeliveryTasks {
             }
             Ok(Err(error)) => self.withdraw(&backend, &error),
             Err(fault) if fault.is_panic() => self.withdraw(&backend, &fault),
-            // The process ends.
+            // The runtime is shut down, so that nothing would be delivered.
             Err(_) => {}
         }
     }

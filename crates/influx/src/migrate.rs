@@ -33,7 +33,7 @@ const UDP: [&str; 5] = ["name", "bind-addr", "precision", "read-buffer", "output
 /// Why a file of influxdb-relay can't be carried over.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RelayError {
-    /// It is not TOML.
+    /// The file cannot be read as TOML.
     #[error("it is not TOML: {0}")]
     Syntax(String),
     /// It is another program's.

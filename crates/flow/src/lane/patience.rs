@@ -16,7 +16,7 @@ pub(super) struct Patience {
     is_over: bool,
     /// Since when it is being used up.
     since: Option<Instant>,
-    /// When it will be.
+    /// The moment at which it will be used up, while it is being used.
     due: Option<Instant>,
 }
 

@@ -78,7 +78,7 @@ impl Turn {
         Poll::Pending
     }
 
-    /// Since when it waits.
+    /// When it began to wait, from which `failure` tells older reasons from newer ones.
     pub fn since(&self) -> Instant {
         self.since
     }

@@ -46,7 +46,11 @@ fn turn<S: Opener>(pool: &Rc<Shared<S>>) -> Duration {
     for account in accounts.iter().filter(|account| account.feeds()) {
         hurry = true;
         // One is enough, of a group whose own clients wait for least.
-        groups.iter().rev().find(|group| group.counts_towards(account) && group.gives_up_one());
+        for group in groups.iter().rev().filter(|group| group.counts_towards(account)) {
+            if group.gives_up_one() {
+                break;
+            }
+        }
     }
     for account in &accounts {
         hurry |= account.settle();

@@ -203,7 +203,7 @@ pub struct Backends {
     running: Mutex<Running>,
 }
 
-/// What runs for the backends.
+/// The tasks that end when all deliveries do.
 #[derive(Debug, Default)]
 struct Running {
     /// The deliveries, by the backend's name.

@@ -97,7 +97,7 @@ pub struct Gateway {
     pub(super) admission: Arc<Admission>,
 }
 
-/// Where clients come in.
+/// The listeners, and how many connections they may have.
 struct Ports {
     http: Endpoint,
     udp: udp::Endpoint,

@@ -58,7 +58,7 @@ struct Member {
     task: Waker,
 }
 
-/// What a member does.
+/// What a connection on the short way is doing; never two of these at once.
 enum Step {
     /// Its next request is read.
     Reading,
@@ -66,7 +66,7 @@ enum Step {
     Waiting(Ticket),
     /// Its answer is about to be sent.
     Answering,
-    /// It is to leave.
+    /// Its own task is woken to take it away from the short way.
     Leaving(Left),
 }
 

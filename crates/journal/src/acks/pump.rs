@@ -19,7 +19,7 @@ impl Acks {
         queue: &Arc<AppendQueue>,
         number: u64,
     ) -> Result<(), AckError> {
-        let _left = Left { queue, number };
+        let _waiter = WaiterGuard { queue, number };
         let mut since = None;
         poll_fn(|context| self.poll(queue, number, &mut since, context)).await
     }
@@ -65,12 +65,12 @@ impl Acks {
 }
 
 /// Takes the waiter out of the queue when its future is dropped, done or not.
-struct Left<'a> {
+struct WaiterGuard<'a> {
     queue: &'a AppendQueue,
     number: u64,
 }
 
-impl Drop for Left<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         if self.queue.acknowledged() < self.number {
             self.queue.waiters().leave(self.number);

@@ -137,8 +137,6 @@ pub struct Session {
     only_primary: bool,
     /// The channels that Weir listens to for it; `None` until there is one.
     listener: Option<Box<Listener>>,
-    /// It sends nothing more, and is still to have its answers.
-    has_ended: bool,
     /// Its places among the clients of its user and of its database.
     admitted: Vec<Permit>,
 }
@@ -192,7 +190,6 @@ impl Session {
             last_write: LastWrite::NEVER,
             only_primary: false,
             listener: None,
-            has_ended: false,
             admitted: Vec::new(),
             database: place.database,
             user: place.user,
@@ -258,10 +255,7 @@ impl Session {
                 self.riding = None;
             }
             self.tell_mail()?;
-            if self.has_ended && self.client.in_flight() == 0 {
-                return Err(End::Gone);
-            }
-            if self.has_ended || self.client.in_flight() >= IN_FLIGHT_MAX {
+            if self.client.in_flight() >= IN_FLIGHT_MAX {
                 self.settled().await;
             } else {
                 self.read_in_time().await?;
@@ -440,11 +434,8 @@ impl Session {
                 return Poll::Ready(Ok(()));
             }
             match ready!(self.poll_fill(cx)) {
-                Ok(came) => {
-                    self.has_ended = !came;
-                    Poll::Ready(Ok(()))
-                }
-                Err(_) => Poll::Ready(Err(End::Gone)),
+                Ok(true) => Poll::Ready(Ok(())),
+                _ => Poll::Ready(Err(End::Gone)),
             }
         })
         .await

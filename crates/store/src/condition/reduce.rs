@@ -66,7 +66,7 @@ fn folded(op: Op, left: &Expr, right: &Expr, known: Constants<'_>) -> Option<Exp
     use Expr::{Boolean, Duration, Integer, Number, String, Time, Unsigned};
     let time = |text: &str| time_literal(text, known).map(Time);
     match (left, right) {
-        (Boolean(a), Boolean(b)) => booleans(op, *a, *b),
+        (Boolean(a), Boolean(b)) => booleans(op, *a, *b).map(Boolean),
         (Duration(a), Duration(b)) => match op {
             Op::Add => Some(Duration(a.wrapping_add(*b))),
             Op::Subtract => Some(Duration(a.wrapping_sub(*b))),
@@ -156,15 +156,15 @@ pub fn ordered(op: Op, order: Option<Ordering>) -> Option<bool> {
     }
 }
 
-fn booleans(op: Op, left: bool, right: bool) -> Option<Expr> {
-    let value = match op {
-        Op::Equal => left == right,
-        Op::NotEqual | Op::BitwiseXor => left != right,
-        Op::And | Op::BitwiseAnd => left && right,
-        Op::Or | Op::BitwiseOr => left || right,
-        _ => return None,
-    };
-    Some(Expr::Boolean(value))
+/// What an operator makes of two booleans; `None` where it is none for them.
+pub(super) fn booleans(op: Op, left: bool, right: bool) -> Option<bool> {
+    match op {
+        Op::Equal => Some(left == right),
+        Op::NotEqual | Op::BitwiseXor => Some(left != right),
+        Op::And | Op::BitwiseAnd => Some(left && right),
+        Op::Or | Op::BitwiseOr => Some(left || right),
+        _ => None,
+    }
 }
 
 fn integers(op: Op, left: i64, right: i64) -> Option<Expr> {

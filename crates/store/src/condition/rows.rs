@@ -9,7 +9,7 @@ use arrow_array::{
 use arrow_buffer::BooleanBuffer;
 use wire::influxql::ast::Op;
 
-use super::reduce::ordered;
+use super::reduce::{booleans, ordered};
 use crate::math::Math;
 use crate::schema::FieldType;
 use crate::series::Series;
@@ -290,7 +290,9 @@ impl Row {
 /// a comparison is false and anything else has no value.
 fn operate<'a>(op: Op, left: Scalar<'a>, right: Scalar<'a>) -> Scalar<'a> {
     let value = match (left, right) {
-        (Scalar::Boolean(left), Scalar::Boolean(right)) => booleans(op, left, right),
+        (Scalar::Boolean(left), Scalar::Boolean(right)) => {
+            booleans(op, left, right).map(Scalar::Boolean)
+        }
         (Scalar::Boolean(_), _) => booleans(op, false, false).map(|_| Scalar::Boolean(false)),
         (Scalar::Float(left), right) => float(right).and_then(|right| floats(op, left, right)),
         (Scalar::Integer(left), Scalar::Float(right)) => floats(op, left as f64, right),
@@ -338,17 +340,6 @@ fn float(value: Scalar<'_>) -> Option<f64> {
         Scalar::Unsigned(value) => Some(value as f64),
         _ => None,
     }
-}
-
-fn booleans<'a>(op: Op, left: bool, right: bool) -> Option<Scalar<'a>> {
-    let value = match op {
-        Op::Equal => left == right,
-        Op::NotEqual | Op::BitwiseXor => left != right,
-        Op::And | Op::BitwiseAnd => left && right,
-        Op::Or | Op::BitwiseOr => left || right,
-        _ => return None,
-    };
-    Some(Scalar::Boolean(value))
 }
 
 fn floats<'a>(op: Op, left: f64, right: f64) -> Option<Scalar<'a>> {
