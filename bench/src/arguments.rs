@@ -81,6 +81,10 @@ pub enum Name {
     Memory,
     /// p99 of acks with one backend hung, over all healthy
     Hung,
+    /// Lines, CPU time and p99 of acks with detection of overwritten points and without
+    CollisionCost,
+    /// What detection of overwritten points finds, and the memory that it takes
+    Collisions,
     /// p99.9 of acks while dd writes to the same disk
     Disk,
     /// Rows a second into the embedded store, in batches of 30 and of 5,000, and memory meanwhile
@@ -162,6 +166,7 @@ impl Name {
         match self {
             Self::Requests | Self::Relays | Self::Lines => "InfluxDB gateway",
             Self::Memory | Self::Hung | Self::Disk => "InfluxDB gateway",
+            Self::CollisionCost | Self::Collisions => "InfluxDB gateway",
             Self::StoreLoad | Self::StoreQueries | Self::StoreDisk => "Embedded store",
             Self::StoreSeries | Self::StoreDecade => "Embedded store",
             Self::RedisRates | Self::RedisServers | Self::RedisMget => "Redis gateway",
@@ -179,7 +184,8 @@ impl Name {
     /// How long one round of one way takes, where the row measures by time.
     pub fn round(self, scale: &Scale) -> Option<Duration> {
         match self {
-            Self::Hung => Some(hung::RUN),
+            Self::Hung | Self::CollisionCost => Some(hung::RUN),
+            Self::Collisions => None,
             Self::Memory | Self::PostgresIdle | Self::RedisIdle | Self::RedisBurst => None,
             Self::StoreLoad | Self::StoreQueries | Self::StoreDisk => None,
             Self::StoreSeries | Self::StoreDecade => None,

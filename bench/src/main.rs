@@ -28,12 +28,14 @@ pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 type Measure = fn(&Scale) -> Outcome<Vec<Row>>;
 
-const ALL: [(Name, Measure); 38] = [
+const ALL: [(Name, Measure); 40] = [
     (Name::Requests, rows::requests::measure),
     (Name::Relays, rows::relays::measure),
     (Name::Lines, rows::lines::measure),
     (Name::Memory, rows::memory::measure),
     (Name::Hung, rows::hung::measure),
+    (Name::CollisionCost, rows::collisions::cost),
+    (Name::Collisions, rows::collisions::finds),
     (Name::Disk, rows::disk::measure),
     (Name::StoreLoad, rows::store::load::measure),
     (Name::StoreQueries, rows::store::queries::measure),

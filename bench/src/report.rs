@@ -16,6 +16,7 @@ pub mod unit {
     pub const LINES: &str = "lines/s";
     /// Rows into the store a second.
     pub const ROWS: &str = "rows/s";
+    pub const POINTS: &str = "points";
     pub const MB: &str = "MB/s";
     pub const OF_10_000: &str = "of 10,000";
     pub const US: &str = "us";

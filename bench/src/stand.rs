@@ -101,8 +101,16 @@ impl WeirWithSinks {
     /// # Errors
     /// When a sink can't be started.
     pub fn start(ack: &str) -> Outcome<Self> {
+        Self::start_with(ack, |setup| setup)
+    }
+
+    /// Starts all three, Weir with other settings.
+    ///
+    /// # Errors
+    /// When a sink can't be started.
+    pub fn start_with(ack: &str, change: impl FnOnce(Setup) -> Setup) -> Outcome<Self> {
         let sinks = [Sink::start()?, Sink::start()?];
-        let weir = setup(&sinks, ack).start();
+        let weir = change(setup(&sinks, ack)).start();
         Ok(Self { sinks, weir })
     }
 

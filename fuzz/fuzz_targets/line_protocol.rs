@@ -1,10 +1,11 @@
 //! Any body: what is normalised is normal, splits into as many records as were counted, and means
-//! the same behind another record as alone. Its marks are those of a walk over it.
+//! the same behind another record as alone. What is noted of it is what a walk over it
+//! finds.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use wire::line::{
-    MarkKey, Marks, Options, Precision, StampTag, normalise, normalise_marked, points, series,
+    MarkKey, Marks, Notes, Options, Precision, Sample, Sampler, StampTag, normalise, points, series,
 };
 
 const BEFORE: &[u8] = b"m,a=b f=\"x\" 1\n";
@@ -30,11 +31,19 @@ fuzz_target!(|input: (u8, &[u8])| {
         assert!(!series(point).is_empty() && series(point).len() < point.len());
     }
 
-    let key = MarkKey::default();
-    let (mut marked, mut marks) = (BEFORE.to_vec(), Marks::of(key.clone(), BEFORE));
-    assert_eq!(normalise_marked(body, &first, &mut marked, &mut marks), outcome);
-    assert_eq!(marked, records);
-    assert!(marks.iter().eq(Marks::of(key, &records).iter()));
+    let (key, sampler) = (MarkKey::default(), Sampler::new(0, 0.5));
+    let walked = |records: &[u8]| Notes {
+        marks: Some(Marks::of(key.clone(), records)),
+        sample: Some(Sample::of(sampler, records)),
+    };
+    let (mut noted, mut notes) = (BEFORE.to_vec(), walked(BEFORE));
+    assert_eq!(notes.normalise(body, &first, &mut noted), outcome);
+    assert_eq!(noted, records);
+    let walked = walked(&records);
+    let marks =
+        |notes: &Notes| notes.marks.iter().flat_map(Marks::iter).copied().collect::<Vec<_>>();
+    assert_eq!(marks(&notes), marks(&walked));
+    assert_eq!(notes.sampled(), walked.sampled());
 
     let mut twice = Vec::new();
     let same = normalise(&records, &Options { unsigned: true, ..again }, &mut twice);

@@ -8,6 +8,7 @@ mod answers;
 mod backend_faults;
 mod catalogue;
 mod clients;
+mod collisions;
 mod command_line;
 mod connections;
 mod console;

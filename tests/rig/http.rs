@@ -2,8 +2,10 @@
 //! and the reading of messages that the fakes use too.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
 
 use crate::wait;
 
@@ -132,6 +134,19 @@ impl Connection {
         stream.set_read_timeout(Some(READ_TIMEOUT))?;
         stream.set_nodelay(true)?;
         Ok(Self::over(stream))
+    }
+
+    /// Connects over TCP from an address of this machine's own.
+    ///
+    /// # Errors
+    /// As the system's.
+    pub fn open_from(from: IpAddr, address: SocketAddr) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.bind(&SocketAddr::new(from, 0).into())?;
+        socket.connect(&address.into())?;
+        socket.set_read_timeout(Some(READ_TIMEOUT))?;
+        socket.set_tcp_nodelay(true)?;
+        Ok(Self::over(TcpStream::from(socket)))
     }
 
     /// Speaks over what is there already.

@@ -53,6 +53,15 @@ impl Aside {
         }
     }
 
+    /// Waits for something in a task that no worker's end takes with it; `None` where the process
+    /// is about to end.
+    pub async fn outlast<T: Send + 'static>(
+        &self,
+        what: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        self.control.spawn(what).await.ok()
+    }
+
     /// Runs `work` on a text here where it has few bytes, else on another thread.
     ///
     /// # Errors

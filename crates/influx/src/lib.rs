@@ -18,6 +18,8 @@
 //   a point becomes a dead letter: delivery/halving.rs finds it, delivery/settle.rs gives it up
 //   a reload begins and ends deliveries: backends/list.rs finds which, delivery_tasks.rs does it
 //   a user may read or write a database: front/auth.rs
+//   a point overwrites another one: collisions/window.rs; collisions/share.rs says at how many of
+//     them it is looked
 //   a query finds a backend: backends/mod.rs; the store's is answered by front/ask.rs
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
@@ -27,6 +29,7 @@
 //   embedded
 //   delivery
 //   backends
+//   collisions
 //   catalogue, client, record, settings, via
 //   aside, clock, migrate
 
@@ -37,6 +40,7 @@ mod backends;
 mod catalogue;
 mod client;
 mod clock;
+mod collisions;
 pub mod delivery;
 mod delivery_tasks;
 mod embedded;

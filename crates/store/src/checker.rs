@@ -26,13 +26,11 @@ pub struct Checker {
 /// What a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Points that are left.
-    pub kept: u32,
-    /// Points that were taken out.
-    pub dropped: u32,
-    /// Why the first of them was, in InfluxDB's words.
+    /// The numbers of the points that InfluxDB would refuse, in their order.
+    pub refused: Vec<usize>,
+    /// Why it would refuse the first of them, in its words.
     pub reason: Option<String>,
-    /// What the points that are left rely on.
+    /// What the other points rely on.
     pub basis: Basis,
 }
 
@@ -45,7 +43,7 @@ pub struct Basis {
     number: Option<u64>,
 }
 
-/// A check that found nothing out and took nothing out.
+/// A check that found nothing out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undecided {
     /// A field has another type if a write that is under way comes to pass, which a settling
@@ -121,17 +119,17 @@ impl Checker {
         self.store.stands(basis)
     }
 
-    /// Takes out of `lines` (normalised), and of their `marks`, the points that InfluxDB would
+    /// Finds the points among `lines` (normalised), which have these `marks`, that InfluxDB would
     /// refuse at `now_ns`, and promises the types of new fields to the others. Looks up at most
     /// about `lookups_max` fields. The key of the marks is the same in every check.
     ///
     /// # Errors
-    /// What stands in the way of a decision; then nothing is taken out.
+    /// What stands in the way of a decision.
     pub fn check(
         &mut self,
         target: Ids,
-        lines: &mut Vec<u8>,
-        marks: &mut Marks,
+        lines: &[u8],
+        marks: &Marks,
         now_ns: i64,
         lookups_max: usize,
     ) -> Result<Checked, Undecided> {
@@ -152,13 +150,7 @@ impl Checker {
         policy.forget_promised();
         let Write { number, reason, .. } = write;
         let basis = Basis { generation: self.generation, number };
-        let bad = checked?;
-        if !bad.is_empty() {
-            marks.take_out(lines, &bad);
-        }
-        // More than 2^32 lines do not fit a body.
-        let count = |points: usize| u32::try_from(points).unwrap_or(u32::MAX);
-        Ok(Checked { kept: count(marks.len()), dropped: count(bad.len()), reason, basis })
+        Ok(Checked { refused: checked?, reason, basis })
     }
 
     /// Looks whether something that is remembered is no longer true.

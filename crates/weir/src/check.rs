@@ -6,7 +6,7 @@ mod redis;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use influx::settings::BackendTable;
+use influx::settings::{BackendTable, CollisionSettings, StampValue};
 use journal::{Ack, WhenFull};
 use units::draft::Conversion;
 
@@ -84,6 +84,7 @@ fn plan(settings: &Settings) -> Vec<(&'static str, String)> {
         under("let in", users(settings));
         under("create", created(settings));
         under("stamp", stamps(settings));
+        under("count", collisions(settings));
         under("acknowledge", vec![acknowledgement(settings.journal.ack).to_owned()]);
         under("keep", kept(settings));
         let backends = settings.influx.backend.iter();
@@ -165,14 +166,36 @@ fn created(settings: &Settings) -> Vec<String> {
 }
 
 fn stamps(settings: &Settings) -> Vec<String> {
-    let stamps = settings.influx.stamp.iter();
+    let stamp = |(tag, value): (&String, &String)| match StampValue::of(value) {
+        StampValue::Peer => format!("each point with {tag} = the client's address"),
+        StampValue::PeerPort => format!("each point with {tag} = the client's address and port"),
+        StampValue::User => format!("each point with {tag} = the user that writes"),
+        StampValue::Parameter(name) => {
+            format!("each point with {tag} = the parameter {name:?} of the write's URL")
+        }
+        StampValue::Fixed(text) => format!("each point with {tag} = {text:?}"),
+    };
+    let mut stamps: Vec<_> = settings.influx.stamp.iter().map(stamp).collect();
+    if has_writers_apart(settings) {
+        let sums = "so each writer has series of its own: sum() over them is right, and mean() and";
+        stamps.push(sums.to_owned());
+        stamps.push("last() show one writer's share (docs/influxdb.md, Overwriting)".to_owned());
+    }
     stamps
-        .map(|(tag, value)| match value.as_str() {
-            "peer" => format!("each point with {tag} = the client's address"),
-            "peer-port" => format!("each point with {tag} = the client's address and port"),
-            value => format!("each point with {tag} = {value:?}"),
-        })
-        .collect()
+}
+
+/// Whether the points of one client get other tags than those of another.
+fn has_writers_apart(settings: &Settings) -> bool {
+    let is_fixed = |value: &String| matches!(StampValue::of(value), StampValue::Fixed(_));
+    !settings.influx.stamp.values().all(is_fixed)
+}
+
+fn collisions(settings: &Settings) -> Vec<String> {
+    let CollisionSettings { window, memory, .. } = &settings.influx.collisions;
+    match memory.len() {
+        0 => Vec::new(),
+        _ => vec![format!("points that overwrite others within {window}, with at most {memory}")],
+    }
 }
 
 fn acknowledgement(ack: Ack) -> &'static str {

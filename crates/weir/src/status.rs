@@ -1,6 +1,7 @@
 //! `weir status`: asks the admin port of a running gateway and shows the answer.
 
 mod aof;
+mod collisions;
 mod guard;
 mod latencies;
 mod postgres;

@@ -20,10 +20,9 @@ mod worker;
 use std::sync::Arc;
 
 use journal::Journal;
-use tokio::runtime::Handle;
 use watch::metrics::Counter;
 use watch::watchdog::Stage;
-use wire::line::{MarkKey, Marks};
+use wire::line::{MarkKey, Marks, Notes, Sample, Sampler};
 
 pub use self::names::{Destination, NameError};
 pub use self::points::{Admitted, Points};
@@ -33,6 +32,7 @@ pub use self::worker::WorkerAdmission;
 use crate::aside::Aside;
 use crate::backends::Backends;
 use crate::catalogue::Catalogue;
+use crate::collisions::Collisions;
 use crate::embedded::Embedded;
 
 /// Appending to the journal's group, as the watchdog calls it.
@@ -47,13 +47,14 @@ pub struct Admission {
     /// The way into the journal of all who are not workers.
     appender: journal::Appender,
     aside: Aside,
-    control: Handle,
     /// Held while a database is made for a write, so that it is made once.
     creating: tokio::sync::Mutex<()>,
     /// Counts points that the embedded store would not take.
     points_refused: Counter,
     /// The key of the marks of all points.
     mark_key: MarkKey,
+    /// What looks for points that overwrite each other, unless that is off.
+    collisions: Option<Arc<Collisions>>,
 }
 
 /// The embedded store, where there is one, lets the journal run on: points may be admitted now.
@@ -68,8 +69,8 @@ impl Admission {
         embedded: Option<Arc<Embedded>>,
         journal: &Journal,
         aside: Aside,
-        control: Handle,
         points_refused: Counter,
+        collisions: Option<Arc<Collisions>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             catalogue,
@@ -78,17 +79,27 @@ impl Admission {
             journal: journal.clone(),
             appender: journal.common_appender(),
             aside,
-            control,
             creating: tokio::sync::Mutex::default(),
             points_refused,
             mark_key: MarkKey::default(),
+            collisions,
         })
     }
 
-    /// No points yet. Those to come are marked where the embedded store checks them by that.
+    /// No points yet. Those to come are marked where the embedded store checks them by that, and
+    /// some of them are chosen where collisions are looked for among them.
     pub fn points(&self) -> Points {
         let marks = self.embedded.as_ref().map(|_store| Marks::new(self.mark_key.clone()));
-        Points::new(Vec::new(), marks)
+        Points::new(Vec::new(), Notes { marks, sample: self.sampler().map(Sample::new) })
+    }
+
+    /// Forgets points that are no longer needed, and keeps their room for others.
+    pub fn restart(&self, points: &mut Points) {
+        points.restart(self.sampler());
+    }
+
+    fn sampler(&self) -> Option<Sampler> {
+        self.collisions.as_ref().map(|collisions| collisions.sampler())
     }
 
     /// Whether points may be admitted at this moment; `None` where the embedded store is behind.

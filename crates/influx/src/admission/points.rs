@@ -1,15 +1,20 @@
 //! The points of one write on their way into the journal.
 
 use journal::Ticket;
-use wire::line::{self, Mark, MarkKey, Marks, Options, Outcome};
+use wire::line::{self, MarkKey, Marks, Notes, Options, Outcome, Removal, Sampler};
+
+use crate::collisions::{Source, WrittenPoint};
 
 /// The points of a write, in one piece: whoever has it needs nothing else of it.
 #[derive(Debug, Default)]
 pub struct Points {
     /// Normalised line protocol, see [`wire::line::normalise`].
     lines: Vec<u8>,
-    /// The marks of `lines`, where the normaliser has left them.
-    marks: Option<Marks>,
+    /// What the normaliser has noted of `lines`, where anybody asks for it.
+    notes: Notes,
+    /// Who wrote which lines: where those of each writer end. Lines that nobody wrote who is to be
+    /// told from others are in none.
+    sources: Vec<(usize, Source)>,
     /// How many points `lines` has, and what was left out of the write and why.
     outcome: Outcome,
 }
@@ -24,53 +29,70 @@ pub struct Admitted {
 }
 
 impl Points {
-    /// No points yet; those to come are marked where there are `marks`.
-    pub(super) fn new(lines: Vec<u8>, marks: Option<Marks>) -> Self {
-        Self { lines, marks, outcome: Outcome::default() }
+    /// No points yet; of those to come is noted what `notes` has.
+    pub(super) fn new(lines: Vec<u8>, notes: Notes) -> Self {
+        Self { lines, notes, ..Self::default() }
     }
 
     /// Points that Weir has written itself, all of which are good.
     pub fn of_lines(lines: Vec<u8>) -> Self {
         let points = u32::try_from(line::points(&lines).count()).unwrap_or(u32::MAX);
-        Self { outcome: Outcome { points, ..Outcome::default() }, ..Self::new(lines, None) }
+        let outcome = Outcome { points, ..Outcome::default() };
+        Self { outcome, ..Self::new(lines, Notes::default()) }
     }
 
-    /// The good points of a body, and an account of the others.
-    pub fn read(mut self, body: &[u8], options: &Options<'_>) -> Self {
-        self.outcome = self.normalise(body, options);
+    /// The good points of a body that `source` has sent, and an account of the others.
+    pub fn read(mut self, body: &[u8], options: &Options<'_>, source: Option<Source>) -> Self {
+        self.outcome = self.notes.normalise(body, options, &mut self.lines);
+        self.note_source(source);
         self
     }
 
-    /// Adds the points of a datagram, or none of them where one line is bad.
+    /// Adds the points of a datagram that `source` has sent, or none of them where one line is bad.
     ///
     /// # Errors
     /// What is wrong with the lines, in InfluxDB's words.
-    pub fn add_whole(&mut self, datagram: &[u8], options: &Options<'_>) -> Result<(), String> {
-        let (bytes, marked) = (self.lines.len(), self.marks.as_ref().map(Marks::len));
-        let outcome = self.normalise(datagram, options);
+    pub fn add_whole(
+        &mut self,
+        datagram: &[u8],
+        options: &Options<'_>,
+        source: Option<Source>,
+    ) -> Result<(), String> {
+        let bytes = self.lines.len();
+        let outcome = self.notes.normalise(datagram, options, &mut self.lines);
         if let Some(error) = outcome.error {
             self.lines.truncate(bytes);
-            if let Some((marks, marked)) = self.marks.as_mut().zip(marked) {
-                marks.truncate(marked);
-            }
+            self.notes.truncate(bytes);
             return Err(error);
         }
         self.outcome.points += outcome.points;
+        self.note_source(source);
         Ok(())
     }
 
-    fn normalise(&mut self, body: &[u8], options: &Options<'_>) -> Outcome {
-        match &mut self.marks {
-            None => line::normalise(body, options, &mut self.lines),
-            Some(marks) => line::normalise_marked(body, options, &mut self.lines, marks),
+    fn note_source(&mut self, source: Option<Source>) {
+        let Some(source) = source else { return };
+        let end = self.lines.len();
+        match self.sources.last_mut().filter(|(_, last)| *last == source) {
+            Some((last_end, _)) => *last_end = end,
+            None => self.sources.push((end, source)),
         }
+    }
+
+    /// The points that collisions are looked for among, with who wrote them.
+    pub(super) fn written(&self) -> impl Iterator<Item = WrittenPoint<'_>> {
+        let mut sources = self.sources.iter().peekable();
+        self.notes.sampled().iter().filter_map(move |point| {
+            while sources.next_if(|(end, _)| *end < point.range.end).is_some() {}
+            let (_, source) = sources.peek()?;
+            let record = self.lines.get(point.range.clone())?;
+            Some(WrittenPoint { source: *source, record, time_ns: point.time_ns })
+        })
     }
 
     /// Bytes that the points of `body` take, about.
     pub fn room_for(&self, body: &[u8]) -> usize {
-        let lines = || memchr::memchr_iter(b'\n', body).count() + 1;
-        let marks = self.marks.as_ref().map_or(0, |_| lines() * size_of::<Mark>());
-        body.len() + marks
+        body.len() + self.notes.room_for(memchr::memchr_iter(b'\n', body).count() + 1)
     }
 
     /// Normalised line protocol, see [`wire::line::normalise`].
@@ -84,10 +106,9 @@ impl Points {
     }
 
     /// The lines with their marks, by a walk over them where the normaliser left none.
-    pub(super) fn marked(&mut self, key: &MarkKey) -> (&mut Vec<u8>, &mut Marks) {
-        let Self { lines, marks, .. } = self;
-        let marks = marks.get_or_insert_with(|| Marks::of(key.clone(), lines));
-        (lines, marks)
+    pub(super) fn marked(&mut self, key: &MarkKey) -> (&[u8], &Marks) {
+        let Self { lines, notes, .. } = self;
+        (lines, notes.marked(key, lines))
     }
 
     /// The account of points that are not admitted, or need not be.
@@ -95,19 +116,18 @@ impl Points {
         self.outcome
     }
 
-    /// Forgets all points, and keeps the room.
-    pub fn clear(&mut self) {
+    /// Forgets all points, and keeps the room. Of those to come `sampler` chooses.
+    pub(super) fn restart(&mut self, sampler: Option<Sampler>) {
         self.lines.clear();
-        if let Some(marks) = &mut self.marks {
-            marks.clear();
-        }
+        self.sources.clear();
+        self.notes.restart(sampler);
         self.outcome = Outcome::default();
     }
 
-    /// Bytes of room, for lines and marks.
+    /// Bytes of room, for lines and what is noted of them.
     pub(super) fn capacity(&self) -> usize {
-        let marks = self.marks.as_ref().map_or(0, |marks| marks.capacity() * size_of::<Mark>());
-        self.lines.capacity() + marks
+        let sources = self.sources.capacity() * size_of::<(usize, Source)>();
+        self.lines.capacity() + self.notes.capacity() + sources
     }
 
     /// How many points are left.
@@ -115,15 +135,25 @@ impl Points {
         self.outcome.points
     }
 
-    /// Counts the points that the embedded store would refuse as dropped: InfluxDB drops such a
-    /// point whole and says so, before the lines it could not read.
-    pub(super) fn leave_out(&mut self, checked: store::Checked) {
-        let outcome = &mut self.outcome;
-        if checked.dropped > 0 {
-            outcome.points = checked.kept;
-            outcome.dropped += checked.dropped;
-            outcome.reason = checked.reason.or(outcome.reason.take());
+    /// Takes out the points that the embedded store would refuse, and counts them as dropped:
+    /// InfluxDB drops such a point whole and says so, before the lines it could not read. Gives
+    /// their number.
+    pub(super) fn leave_out(&mut self, checked: store::Checked) -> u32 {
+        let Self { lines, notes, sources, outcome } = self;
+        let Some(marks) = notes.marks.as_ref().filter(|_| !checked.refused.is_empty()) else {
+            return 0;
+        };
+        let removal = Removal::from(lines, marks, &checked.refused);
+        notes.take_out(&removal);
+        for (end, _) in sources {
+            *end = removal.position(*end);
         }
+        // More than 2^32 lines do not fit a body.
+        let dropped = u32::try_from(checked.refused.len()).unwrap_or(u32::MAX);
+        outcome.points -= dropped;
+        outcome.dropped += dropped;
+        outcome.reason = checked.reason.or(outcome.reason.take());
+        dropped
     }
 
     /// The account of the points, which the journal has under `ticket`. Lines and marks

@@ -25,6 +25,8 @@ struct Header {
     kind: u8,
     bytes: Vec<u8>,
     ids: Option<Ids>,
+    db: String,
+    policy: Arc<str>,
 }
 
 impl Admission {
@@ -60,7 +62,8 @@ impl Admission {
         let ids = to.target.map(|target| target.ids);
         let mut bytes = Vec::new();
         let kind = record::put_points_header(&mut bytes, to.db, &to.policy, ids)?;
-        let header = Arc::new(Header { kind, bytes, ids });
+        let (db, policy) = (to.db.to_owned(), Arc::clone(&to.policy));
+        let header = Arc::new(Header { kind, bytes, ids, db, policy });
         while points.count() > 0 {
             let (admission, header) = (Arc::clone(self), Arc::clone(&header));
             let attempt = move || admission.attempt(&header, points);
@@ -90,10 +93,7 @@ impl Admission {
             let mut checker = store::Checker::new(Arc::clone(store));
             let (lines, marks) = points.marked(&self.mark_key);
             match checker.check(ids, lines, marks, now_ns(), usize::MAX) {
-                Ok(checked) => {
-                    self.points_refused.add(u64::from(checked.dropped));
-                    points.leave_out(checked);
-                }
+                Ok(checked) => self.points_refused.add(u64::from(points.leave_out(checked))),
                 Err(Undecided::Promised(number)) => return Attempt::Unsettled(points, number),
                 // Not with so many lookups.
                 Err(Undecided::TooLong) => return Attempt::Refused(AppendError::Busy),
@@ -104,7 +104,12 @@ impl Admission {
         }
         let payload: [&[u8]; 2] = [&header.bytes, points.lines()];
         match self.appender.append(header.kind, points.count(), false, &payload) {
-            Ok(ticket) => Attempt::Appended(points.admitted(Some(ticket))),
+            Ok(ticket) => {
+                if let Some(collisions) = &self.collisions {
+                    collisions.observe(&header.db, &header.policy, points.written());
+                }
+                Attempt::Appended(points.admitted(Some(ticket)))
+            }
             Err(error) => Attempt::Refused(error),
         }
     }
@@ -118,7 +123,7 @@ impl Admission {
             // Not on the worker, with which the task that wakes all who wait would end.
             let admission = Arc::clone(self);
             let wait = async move { admission.appender.acknowledged(ticket).await };
-            self.control.spawn(wait).await.unwrap_or(Err(AckError::Closed))?;
+            self.aside.outlast(wait).await.unwrap_or(Err(AckError::Closed))?;
         }
         Ok(admitted.outcome)
     }

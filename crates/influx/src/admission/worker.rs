@@ -13,6 +13,7 @@ use wire::line::Outcome;
 
 use super::{APPEND, Admission, Admitted, Destination, NotAdmitted, Points, Refusal, Room};
 use crate::clock::now_ns;
+use crate::collisions::WorkerCollisions;
 use crate::record;
 
 /// How often a worker checks points again because a statement has changed what they were checked
@@ -28,6 +29,7 @@ pub struct WorkerAdmission {
     shared: Arc<Admission>,
     appender: Appender,
     pulse: Pulse,
+    collisions: Option<WorkerCollisions>,
     /// What the embedded store can refuse before the journal has it.
     checker: Option<RefCell<Checker>>,
     /// Where a record's header is made; used again for the next one.
@@ -42,10 +44,12 @@ impl WorkerAdmission {
         let embedded = shared.embedded.as_ref();
         let checker =
             embedded.map(|embedded| RefCell::new(Checker::new(Arc::clone(embedded.store()))));
+        let collisions = shared.collisions.as_ref().map(Arc::clone).map(WorkerCollisions::new);
         Self {
             shared,
             appender: journal.appender(),
             pulse,
+            collisions,
             checker,
             header: RefCell::default(),
             points: RefCell::default(),
@@ -60,7 +64,7 @@ impl WorkerAdmission {
     /// Takes back the buffers of points that the journal has, or that are refused.
     pub fn recycle(&self, mut points: Points) {
         if points.capacity() <= POINTS_KEPT_MAX {
-            points.clear();
+            self.shared.restart(&mut points);
             self.points.replace(Some(points));
         }
     }
@@ -107,8 +111,7 @@ impl WorkerAdmission {
             };
             let checked = checked.map_err(|_undecided| NotAdmitted::NotNow)?;
             let basis = checked.basis;
-            refused += checked.dropped;
-            points.leave_out(checked);
+            refused += points.leave_out(checked);
             let stands = || checker.borrow().stands(&basis);
             let ticket = match points.count() {
                 0 => None,
@@ -136,7 +139,11 @@ impl WorkerAdmission {
         let kind = record::put_points_header(&mut header, to.db, &to.policy, ids)?;
         let payload: [&[u8]; 2] = [&header, points.lines()];
         let _stage = self.pulse.enter_sized(&APPEND, points.lines().len());
-        Ok(self.appender.append_if(kind, points.count(), false, &payload, stands)?)
+        let ticket = self.appender.append_if(kind, points.count(), false, &payload, stands)?;
+        if let Some(collisions) = self.collisions.as_ref().filter(|_| ticket.is_some()) {
+            collisions.observe(to.db, &to.policy, points.written());
+        }
+        Ok(ticket)
     }
 
     /// As [`admit_now`](Self::admit_now), and waits: for room, for what decides the types, and for

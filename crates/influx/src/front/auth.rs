@@ -14,6 +14,7 @@ use super::answer::{self, Answer};
 use super::credentials::{Asker, Credentials, credentials};
 use super::failures::{Failures, STEP};
 use super::passwords::{Check, Passwords};
+use super::tokens;
 use crate::settings::UserSettings;
 
 /// Verified credentials that are remembered; past that the memory starts anew.
@@ -60,6 +61,10 @@ struct InForce {
     hashes: Vec<Arc<str>>,
 }
 
+/// Nobody who is known at once as one who may do this.
+#[derive(Debug)]
+pub struct Unknown;
+
 /// Checks credentials. With no users in the file everybody may do everything.
 pub struct Authenticator {
     in_force: ArcSwap<InForce>,
@@ -102,17 +107,19 @@ impl Authenticator {
         self.authenticate(credentials(user, password, headers), asker).await.map(Some)
     }
 
-    /// Whether whoever sends a request is known at once as one who may write to `db`. Otherwise
-    /// [`user`](Self::user) finds out, and what to answer.
-    pub fn is_known_writer<'a>(
+    /// As [`user`](Self::user), of one who is known at once as one who may write to `db`.
+    ///
+    /// # Errors
+    /// Where that is not known: [`user`](Self::user) finds out, and what to answer.
+    pub fn known_writer<'a>(
         &self,
         user: Cow<'a, str>,
         password: Cow<'a, str>,
         headers: &'a HeaderMap,
         db: &str,
-    ) -> bool {
+    ) -> Result<Option<Arc<User>>, Unknown> {
         if self.is_open() {
-            return true;
+            return Ok(None);
         }
         let in_force = self.in_force.load();
         let user = match credentials(user, password, headers) {
@@ -122,11 +129,11 @@ impl Authenticator {
                 in_force.remembered(&self.digest(&user, &password))
             }
         };
-        user.is_some_and(|user| user.may_write(db))
+        user.filter(|user| user.may_write(db)).map(Some).ok_or(Unknown)
     }
 
     /// Whether requests need no credentials.
-    fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.in_force.load().users.is_empty()
     }
 
@@ -281,37 +288,14 @@ impl InForce {
         self.remembered.load().get(key).cloned()
     }
 
-    /// The user that a token signed with the shared secret names. HMAC only, `exp` must be there,
-    /// `nbf` must have come, and a token that names an audience is for somebody else, as in
-    /// InfluxDB 1.8 (RFC 7519, section 4.1).
+    /// The user that a token signed with the shared secret names.
     fn bearer(&self, token: &str) -> Result<Arc<User>, NoBearer> {
-        use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
-
-        #[derive(serde::Deserialize)]
-        struct Claims {
-            username: Option<String>,
-            nbf: Option<serde_json::Value>,
-        }
         let refused = |why: &str| NoBearer { user: None, why: why.to_owned() };
         let secret = self.token_secret.as_ref().ok_or_else(|| refused("bearer auth disabled"))?;
-        let key = DecodingKey::from_secret(secret.as_bytes());
-        let mut rules = Validation::new(Algorithm::HS256);
-        rules.algorithms = vec![Algorithm::HS256, Algorithm::HS384, Algorithm::HS512];
-        rules.leeway = 0;
-        rules.validate_nbf = true;
-        rules.validate_aud = true;
-        let decoded = decode::<Claims>(token, &key, &rules);
-        let claims = decoded.map_err(|error| refused(&token_error(&error)))?.claims;
-        if claims.nbf.is_some_and(|nbf| !nbf.is_number()) {
-            return Err(refused("invalid token: nbf is not a number"));
-        }
-        match claims.username {
-            None => Err(refused("username in token must be a string")),
-            Some(name) if name.is_empty() => Err(refused("token must contain a username")),
-            Some(name) => match self.users.get(&name) {
-                Some(user) => Ok(Arc::clone(user)),
-                None => Err(NoBearer { user: Some(name), why: "user not found".to_owned() }),
-            },
+        let name = tokens::username(token, secret).map_err(|why| refused(&why))?;
+        match self.users.get(&name) {
+            Some(user) => Ok(Arc::clone(user)),
+            None => Err(NoBearer { user: Some(name), why: "user not found".to_owned() }),
         }
     }
 }
@@ -321,20 +305,6 @@ struct NoBearer {
     /// Whom it names, where its signature is good.
     user: Option<String>,
     why: String,
-}
-
-fn token_error(error: &jsonwebtoken::errors::Error) -> String {
-    use jsonwebtoken::errors::ErrorKind;
-    match error.kind() {
-        ErrorKind::ExpiredSignature => "Token is expired".to_owned(),
-        ErrorKind::ImmatureSignature => "token is not valid yet".to_owned(),
-        ErrorKind::InvalidAudience => "the token is for another audience".to_owned(),
-        ErrorKind::InvalidSignature => "signature is invalid".to_owned(),
-        ErrorKind::MissingRequiredClaim(claim) if claim == "exp" => {
-            "token expiration required".to_owned()
-        }
-        _ => format!("invalid token: {error}"),
-    }
 }
 
 fn refused(why: &str) -> Answer {

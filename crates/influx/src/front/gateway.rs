@@ -31,6 +31,7 @@ use crate::admission::{Admission, WorkerAdmission};
 use crate::aside::Aside;
 use crate::assembly::{Deliveries, Parts, PreparedDeliveries};
 use crate::backends::{BackendStatus, STOP_GRACE};
+use crate::collisions::{Collisions, CollisionsStatus};
 use crate::delivery::{Pace, StartError};
 use crate::settings::{BackendError, BackendSettings, Settings, SettingsError};
 
@@ -95,6 +96,8 @@ pub struct Gateway {
     pub(super) aside: Aside,
     /// The way of points and statements into the journal.
     pub(super) admission: Arc<Admission>,
+    /// What looks for points that overwrite each other, unless that is off.
+    pub(super) collisions: Option<Arc<Collisions>>,
 }
 
 /// The listeners, and how many connections they may have.
@@ -138,6 +141,9 @@ struct Status {
     points_accepted: u64,
     /// Client connections that are open now.
     connections: usize,
+    /// Points that overwrote others; absent where nobody looks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    collisions: Option<CollisionsStatus>,
 }
 
 impl Gateway {
@@ -171,19 +177,24 @@ impl Gateway {
         control.spawn(memory::give_back(vec![memory.bodies.clone(), memory.answers.clone()]));
         let metrics = Metrics::new(registry);
         let aside = Aside::new(control.clone());
+        let collisions = Collisions::new(&settings.collisions, registry);
+        if let Some(collisions) = &collisions {
+            control.spawn(Arc::clone(collisions).warn());
+        }
         let admission = Admission::new(
             Arc::clone(&deliveries.catalogue),
             Arc::clone(&deliveries.backends),
             deliveries.embedded.clone(),
             &journal,
             aside.clone(),
-            control.clone(),
             metrics.points_refused.clone(),
+            collisions.clone(),
         );
         Ok(Arc::new(Self {
             memory,
             aside,
             admission,
+            collisions,
             auth: Authenticator::new(&settings.user, secret),
             control,
             metrics,
@@ -212,6 +223,11 @@ impl Gateway {
     pub(super) fn no_turn(&self) -> Answer {
         self.metrics.queries_refused.inc();
         answer::unavailable("too many queries are under way", 1)
+    }
+
+    /// Whether whoever sees the status may see clients' values.
+    fn shows_values(&self) -> bool {
+        self.auth.is_open() || self.live().settings.collisions.show_values
     }
 
     pub(super) fn live(&self) -> Guard<Arc<Live>> {
@@ -318,6 +334,7 @@ impl front::Front for Gateway {
             backends: self.deliveries.status(),
             points_accepted: self.metrics.accepted.get(),
             connections: self.ports.connections.used(),
+            collisions: self.collisions.as_ref().map(|of| of.status(self.shows_values())),
         }
     }
 

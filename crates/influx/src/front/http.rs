@@ -25,6 +25,7 @@ use super::origin::Page;
 use super::request_id::{REQUEST_ID, X_REQUEST_ID};
 use super::requests::Requests;
 use super::stamp::Stamp;
+use super::writer::ConnectionSource;
 use super::{ping, query, short, vars, write};
 use crate::via;
 
@@ -39,6 +40,8 @@ const HEADERS_MAX: usize = 100;
 pub struct Connection {
     /// The tags that go on its points.
     pub stamp: Stamp,
+    /// What its points are told from others by.
+    pub source: ConnectionSource,
     /// Where it is said what the connection does, so that a slow client is cut off.
     pub progress: Progress,
     /// Where it comes from.
@@ -54,6 +57,7 @@ pub async fn serve(front: Rc<Front>, stream: Stream, peer: SocketAddr) {
     let live = front.gateway.live();
     let connection = Rc::new(Connection {
         stamp: Stamp::of(&live.settings.stamp, peer),
+        source: ConnectionSource::new(peer),
         progress: stream.progress().clone(),
         peer: peer.ip(),
         tls: stream.is_tls(),

@@ -8,12 +8,14 @@ use super::answer::Refusal;
 use super::body::Whole;
 use super::gateway::Gateway;
 use super::write::ParsedBody;
+use crate::collisions::Source;
 
 /// A body, and all that it is to be read with.
 pub struct Large {
     pub body: Whole,
     pub precision: Precision,
     pub stamp: Vec<StampTag>,
+    pub source: Option<Source>,
     pub unsigned: bool,
 }
 
@@ -23,7 +25,7 @@ impl Large {
     /// # Errors
     /// The answer where the body is no good, or too large.
     pub fn read(self, gateway: &Gateway) -> Result<ParsedBody, Refusal> {
-        let Self { body, precision, stamp, unsigned } = self;
+        let Self { body, precision, stamp, source, unsigned } = self;
         let mut body = body.unfolded()?;
         let points = gateway.admission.points();
         if !body.share.grow(points.room_for(&body.bytes)) {
@@ -32,7 +34,7 @@ impl Large {
         let begun = Instant::now();
         let now_ns = super::now_ns();
         let options = line::Options { precision, now_ns, stamp: &stamp, unsigned };
-        let points = points.read(&body.bytes, &options);
+        let points = points.read(&body.bytes, &options, source);
         let done = Instant::now();
         gateway.metrics.parsed(done - begun, points.outcome().bad);
         Ok(ParsedBody { points, begun, done })

@@ -11,8 +11,9 @@
 //   metrics, parking, short, udp
 //   http
 //   origin, ping, requests, stamp, vars, write
+//   writer
 //   auth, body, gzip, parameters, self
-//   answer, credentials, failures, passwords, request_id, stages
+//   answer, credentials, failures, passwords, request_id, stages, tokens
 
 mod answer;
 mod ask;
@@ -42,10 +43,12 @@ mod short;
 mod stages;
 mod stamp;
 mod streamed;
+mod tokens;
 mod udp;
 mod unsent;
 mod vars;
 mod write;
+mod writer;
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! Line protocol over UDP, as InfluxDB takes it: no answer, so what is lost is counted.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use super::Front;
 use super::gateway::Live;
 use super::stamp::Stamp;
 use crate::admission::{Destination, NameError, NotAdmitted, Points, Refusal, Room};
+use crate::collisions::Source;
 use crate::settings::UdpSettings;
 
 /// Bytes of points gathered before they are admitted, also when more datagrams wait.
@@ -29,8 +31,13 @@ pub struct Receiver {
     stamp: Stamp,
     /// It differs from one sender to another.
     by_peer: bool,
+    /// Senders as sources of points.
+    senders: HashMap<SocketAddr, Source>,
     gathered: Gathered,
 }
+
+/// Senders that a receiver remembers at once; more of them are new again.
+const SENDERS_MAX: usize = 1024;
 
 /// What a task that makes the database needs too.
 struct Port {
@@ -55,8 +62,18 @@ impl Receiver {
             by_peer: Stamp::is_by_peer(&live.settings.stamp),
             live,
             port: Rc::new(Port { front, settings }),
+            senders: HashMap::new(),
             gathered,
         }
+    }
+
+    /// The sender as a source of points.
+    fn source_of(&mut self, peer: SocketAddr) -> Option<Source> {
+        let collisions = self.port.front.gateway.collisions.as_ref()?;
+        if self.senders.len() >= SENDERS_MAX && !self.senders.contains_key(&peer) {
+            self.senders.clear();
+        }
+        Some(*self.senders.entry(peer).or_insert_with(|| collisions.add_source(peer, None)))
     }
 
     /// Makes the tags for a sender, where they are not those of the last datagram.
@@ -81,7 +98,7 @@ impl Receiver {
         let port = &self.port;
         match port.find() {
             Ok(to) => match port.admit_now(&to, &mut self.gathered) {
-                None => self.gathered.clear(),
+                None => self.gathered.clear(&port.front),
                 Some(room) => {
                     let Destination { policy, target, .. } = to;
                     self.later(|port, gathered| async move {
@@ -95,7 +112,7 @@ impl Receiver {
             }
             Err(NameError::NoPolicy | NameError::Refused(_)) => {
                 port.refuse(self.gathered.datagrams);
-                self.gathered.clear();
+                self.gathered.clear(&port.front);
             }
         }
     }
@@ -119,8 +136,8 @@ impl Gathered {
         Self { points: front.gateway.admission.points(), datagrams: 0 }
     }
 
-    fn clear(&mut self) {
-        self.points.clear();
+    fn clear(&mut self, front: &Front) {
+        front.gateway.admission.restart(&mut self.points);
         self.datagrams = 0;
     }
 }
@@ -190,6 +207,7 @@ impl flow::udp::Receive for Receiver {
     /// A datagram with a bad line is dropped whole (`services/udp/service.go`, `parser`).
     fn datagram(&mut self, bytes: &[u8], peer: SocketAddr) {
         self.stamp_for(peer);
+        let source = self.source_of(peer);
         let gateway = &self.port.front.gateway;
         let points = &mut self.gathered.points;
         let options = line::Options {
@@ -198,7 +216,7 @@ impl flow::udp::Receive for Receiver {
             stamp: self.stamp.tags(),
             unsigned: self.live.settings.unsigned_integers,
         };
-        if let Err(error) = points.add_whole(bytes, &options) {
+        if let Err(error) = points.add_whole(bytes, &options, source) {
             gateway.metrics.datagrams.bad.inc();
             tracing::debug!(%peer, error, "a datagram was dropped: bad line protocol");
             return;

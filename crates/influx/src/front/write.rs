@@ -10,12 +10,14 @@ use journal::AckError;
 use wire::line::{self, Precision};
 
 use super::answer::{self, Answer};
+use super::auth::User;
 use super::body::Whole;
 use super::credentials::Asker;
 use super::http::Connection;
 use super::large::Large;
 use super::parameters::{self, WriteParameters};
 use super::stages::PARSE;
+use super::writer::Writer;
 use super::{Front, body};
 use crate::admission::{Admitted, Destination, NameError, NotAdmitted, Points};
 use crate::aside::LINES_AT_ONCE_MAX;
@@ -60,6 +62,7 @@ pub struct Write<'a> {
     connection: &'a Connection,
     api: Api,
     headers: &'a HeaderMap,
+    query: &'a str,
     parameters: WriteParameters<'a>,
 }
 
@@ -122,7 +125,7 @@ impl<'a> Write<'a> {
         headers: &'a HeaderMap,
     ) -> Self {
         let parameters = WriteParameters::parse(query);
-        Self { front, connection, api, headers, parameters }
+        Self { front, connection, api, headers, query, parameters }
     }
 
     /// Admits a write for which nothing has to be waited for: neither to know who sends it nor
@@ -133,9 +136,8 @@ impl<'a> Write<'a> {
         let (name, password) = (self.parameters.user.clone(), self.parameters.password.clone());
         let precision = self.precision().ok()?;
         let (db, rp) = self.target().ok()?;
-        if !gateway.auth.is_known_writer(name, password, self.headers, db) {
-            return None;
-        }
+        let user = gateway.auth.known_writer(name, password, self.headers, db).ok()?;
+        let writer = self.writer(user.as_ref()).ok()?;
         let room = gateway.admission.room_now()?;
         let destination = gateway.find(db, rp).ok()?;
         let unfolded;
@@ -148,7 +150,7 @@ impl<'a> Write<'a> {
             }
             body = &unfolded;
         }
-        let ParsedBody { mut points, begun, done } = self.parse(body, precision);
+        let ParsedBody { mut points, begun, done } = self.parse(body, precision, &writer);
         let bad_lines = points.outcome().bad;
         let admitted = match self.check(&points, rp, Some(&destination)) {
             Err(refusal) => Err(refusal),
@@ -182,18 +184,19 @@ impl<'a> Write<'a> {
         let precision = self.precision()?;
         let (db, rp) = self.target()?;
         let destination = self.destination(db, rp).await?;
-        if let Some(user) = user.filter(|user| !user.may_write(db)) {
+        if let Some(user) = user.as_ref().filter(|user| !user.may_write(db)) {
             let name = &user.name;
             let message = format!("{name:?} user is not authorized to write to database {db:?}");
             return Err(answer::error(StatusCode::FORBIDDEN, &message));
         }
+        let writer = self.writer(user.as_ref())?;
         let limits = gateway.live().limits;
         let whole = body::read(self.headers, body, limits, &gateway.memory.bodies).await;
         let whole = whole.inspect_err(|refusal| self.count_refusal(refusal))?;
         let Some(body) = whole.at_once(LINES_AT_ONCE_MAX, &self.front.worker.pulse)? else {
-            return self.answer_large(whole, precision, rp, destination).await;
+            return self.answer_large(whole, precision, writer, rp, destination).await;
         };
-        let parsed = self.parse(&body, precision);
+        let parsed = self.parse(&body, precision, &writer);
         drop((whole, body));
         let ParsedBody { points, begun, done } = parsed;
         gateway.metrics.parsed(done - begun, points.outcome().bad);
@@ -218,6 +221,7 @@ impl<'a> Write<'a> {
         &self,
         body: Whole,
         precision: Precision,
+        writer: Writer<'_>,
         rp: &str,
         destination: Option<Destination<'_>>,
     ) -> Result<(), Answer> {
@@ -226,7 +230,8 @@ impl<'a> Write<'a> {
         let large = Large {
             body,
             precision,
-            stamp: self.connection.stamp.tags().to_vec(),
+            source: writer.source,
+            stamp: writer.stamp.into_owned(),
             unsigned: gateway.live().settings.unsigned_integers,
         };
         let reader = Arc::clone(&gateway);
@@ -284,15 +289,27 @@ impl<'a> Write<'a> {
         }
     }
 
+    /// Who `user` is as a writer here.
+    fn writer(&self, user: Option<&Arc<User>>) -> Result<Writer<'_>, Answer> {
+        let stamp = self.connection.stamp.tags_for(user.map(|user| &*user.name), self.query);
+        let stamp = stamp.map_err(|error| {
+            let message = format!("the stamp of this write cannot be made: {error}");
+            answer::error(StatusCode::BAD_REQUEST, &message)
+        })?;
+        let collisions = self.front.gateway.collisions.as_deref();
+        let source = collisions.map(|collisions| self.connection.source.of(collisions, user));
+        Ok(Writer { stamp, source })
+    }
+
     /// Reads points into the worker's buffers, which are to be given back.
-    fn parse(&self, body: &[u8], precision: Precision) -> ParsedBody {
+    fn parse(&self, body: &[u8], precision: Precision, writer: &Writer<'_>) -> ParsedBody {
         self.connection.progress.serving();
         let _stage = self.front.worker.pulse.enter_sized(&PARSE, body.len());
         let begun = Instant::now();
-        let stamp = self.connection.stamp.tags();
+        let stamp = &writer.stamp;
         let unsigned = self.front.gateway.live().settings.unsigned_integers;
         let options = line::Options { precision, now_ns: super::now_ns(), stamp, unsigned };
-        let points = self.front.admission.points().read(body, &options);
+        let points = self.front.admission.points().read(body, &options, writer.source);
         ParsedBody { points, begun, done: Instant::now() }
     }
 

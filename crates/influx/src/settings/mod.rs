@@ -3,7 +3,9 @@
 
 mod backend;
 mod backend_table;
+mod collisions;
 pub mod origin;
+mod stamp;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,10 +15,12 @@ use flow::progress::Timeouts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::Size;
-use wire::line::{Precision, StampTag};
+use wire::line::Precision;
 
 pub use self::backend::{BackendKind, BackendSettings, DeliverySettings, ServerSettings, Start};
 pub use self::backend_table::{BackendError, BackendTable};
+pub use self::collisions::CollisionSettings;
+pub use self::stamp::StampValue;
 pub use units::secret::Secret;
 
 /// With less memory for all answers there would be none at all.
@@ -34,11 +38,15 @@ pub struct Settings {
     pub tls: Option<flow::tls::Settings>,
     /// Where line protocol is taken over UDP.
     pub udp: Vec<UdpSettings>,
-    /// Tags to add to each point from its connection. `"peer"` stands for the client's address,
-    /// `"peer-port"` for address and port (which makes new series with every connection), anything
-    /// else for itself. A point that has the tag keeps its own. A change applies to new
-    /// connections.
+    /// Tags to add to each point, so that writers do not overwrite each other. `"peer"` stands for
+    /// the client's address, `"peer-port"` for address and port (which makes new series with every
+    /// connection), `"user"` for the user that writes, `"parameter:NAME"` for the parameter of that
+    /// name in the URL of the write (none that InfluxDB has), anything else for itself. Where a
+    /// write has no user or no such parameter, as over UDP, the tag is left out. A point that has
+    /// the tag keeps its own. A change applies to new connections.
     pub stamp: BTreeMap<String, String>,
+    /// Detection of points that overwrite each other.
+    pub collisions: CollisionSettings,
     /// The retention policy of writes that name none; empty is the database's default policy.
     pub default_retention_policy: String,
     /// Create a database that a write names and that is not there. When off, such a write hears
@@ -95,6 +103,7 @@ impl Default for Settings {
             tls: None,
             udp: Vec::new(),
             stamp: BTreeMap::new(),
+            collisions: CollisionSettings::default(),
             default_retention_policy: String::new(),
             auto_create_database: false,
             unsigned_integers: false,
@@ -230,11 +239,12 @@ impl Settings {
             ("tls", self.tls != running.tls),
             ("udp", self.udp != running.udp),
             ("timeouts", self.timeouts != running.timeouts),
+            ("collisions", self.collisions != running.collisions),
         ];
         let differing = keys.iter().filter(|(_, differs)| *differs);
         let differing = differing.map(|(key, _)| format!("influx.{key}")).collect();
-        let Self { listen, tls, udp, timeouts, .. } = running.clone();
-        (Self { listen, tls, udp, timeouts, ..self }, differing)
+        let Self { listen, tls, udp, timeouts, collisions, .. } = running.clone();
+        (Self { listen, tls, udp, timeouts, collisions, ..self }, differing)
     }
 
     /// Checks what the types cannot.
@@ -265,9 +275,12 @@ impl Settings {
             return wrong("cors", format!("{text:?} {what}"));
         }
         for (key, value) in &self.stamp {
-            if let Err(error) = StampTag::new(key, value) {
+            if let Err(error) = StampValue::of(value).check(key) {
                 return wrong("stamp", format!("{key} = {value:?}: {error}"));
             }
+        }
+        if let Err(what) = self.collisions.check() {
+            return wrong("collisions", what);
         }
         for udp in &self.udp {
             if udp.database.is_empty() {

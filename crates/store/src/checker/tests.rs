@@ -1,9 +1,9 @@
 mod orders;
 
-use super::{Checked, Checker, LOOKUPS_AT_ONCE_MAX, Undecided};
+use super::{Basis, Checker, LOOKUPS_AT_ONCE_MAX, Undecided};
 use crate::catalogue::Ids;
 use crate::testing::TestStore;
-use wire::line::{MarkKey, Marks};
+use wire::line::{MarkKey, Marks, Removal};
 
 fn checker(test: &TestStore) -> MarkingChecker {
     MarkingChecker { key: MarkKey::default(), checker: Checker::new(test.store.clone()) }
@@ -22,20 +22,30 @@ impl MarkingChecker {
         lines: &mut Vec<u8>,
         now_ns: i64,
         lookups_max: usize,
-    ) -> Result<Checked, Undecided> {
-        let mut marks = Marks::of(self.key.clone(), lines);
-        let checked = self.checker.check(ids, lines, &mut marks, now_ns, lookups_max);
-        let left = Marks::of(self.key.clone(), lines);
-        assert!(marks.iter().eq(left.iter()), "the marks are those of the lines");
-        checked
+    ) -> Result<CheckedLines, Undecided> {
+        let marks = Marks::of(self.key.clone(), lines);
+        let checked = self.checker.check(ids, lines, &marks, now_ns, lookups_max)?;
+        Removal::from(lines, &marks, &checked.refused);
+        let dropped = checked.refused.len();
+        let kept = marks.len() - dropped;
+        Ok(CheckedLines { kept, dropped, reason: checked.reason, basis: checked.basis })
     }
+}
+
+/// What came of a check whose refused points were taken out of their lines.
+#[derive(Debug, PartialEq)]
+struct CheckedLines {
+    kept: usize,
+    dropped: usize,
+    reason: Option<String>,
+    basis: Basis,
 }
 
 fn check(
     test: &TestStore,
     checker: &mut MarkingChecker,
     lines: &str,
-) -> Result<Checked, Undecided> {
+) -> Result<CheckedLines, Undecided> {
     let ids = test.store.catalogue().resolve("db", "").unwrap().ids;
     checker.check(ids, &mut lines.as_bytes().to_vec(), 0, usize::MAX)
 }

@@ -6,6 +6,7 @@ use redis::replica::state::Followed;
 use serde::{Deserialize, Serialize};
 use watch::words::{bytes, count, seconds};
 
+use super::collisions::Collisions;
 use super::postgres::PostgresView;
 use super::{aof, guard, latencies, table};
 
@@ -81,6 +82,8 @@ struct Influx {
     connections: u64,
     points_accepted: u64,
     backends: Vec<Backend>,
+    /// Absent where nobody looks for points that overwrite others.
+    collisions: Option<Collisions>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -221,7 +224,7 @@ impl fmt::Display for Influx {
         for text in self.backends.iter().flat_map(|backend| &backend.missing) {
             writeln!(f, "MISSING: {}", text.replace('\n', " "))?;
         }
-        Ok(())
+        self.collisions.as_ref().map_or(Ok(()), |collisions| collisions.fmt(f))
     }
 }
 

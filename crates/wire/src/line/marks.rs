@@ -2,6 +2,7 @@
 //! walks their bytes no second time.
 
 use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
 
 use foldhash::fast::{FoldHasher, RandomState};
 
@@ -113,6 +114,41 @@ impl FormParts for FoldHasher<'_> {
     }
 }
 
+impl<A: FormParts, B: FormParts> FormParts for (A, B) {
+    #[inline]
+    fn measurement(&mut self, written: &[u8]) {
+        self.0.measurement(written);
+        self.1.measurement(written);
+    }
+
+    #[inline]
+    fn field(&mut self, written: &[u8], value: ValueType) {
+        self.0.field(written, value);
+        self.1.field(written, value);
+    }
+}
+
+impl<A: Marking, B: Marking> Marking for (A, B) {
+    const IS_ON: bool = A::IS_ON || B::IS_ON;
+    type Form = (A::Form, B::Form);
+
+    #[inline]
+    fn form(&self) -> Self::Form {
+        (self.0.form(), self.1.form())
+    }
+
+    #[inline]
+    fn note(&mut self, form: Self::Form, time_ns: i64, end: usize) {
+        self.0.note(form.0, time_ns, end);
+        self.1.note(form.1, time_ns, end);
+    }
+
+    fn note_record(&mut self, record: &[u8], end: usize) {
+        self.0.note_record(record, end);
+        self.1.note_record(record, end);
+    }
+}
+
 impl Marks {
     /// An empty list for marks of this key.
     pub fn new(key: MarkKey) -> Self {
@@ -155,33 +191,68 @@ impl Marks {
         self.list.clear();
     }
 
-    /// Forgets all but the first `len` marks.
-    pub fn truncate(&mut self, len: usize) {
-        self.list.truncate(len);
+    /// Forgets the marks of records behind the first `len` bytes, where one of them ends.
+    pub(super) fn truncate(&mut self, len: usize) {
+        let left = self.list.partition_point(|mark| mark.end <= len);
+        self.list.truncate(left);
     }
 
-    /// Takes the records of these numbers, which ascend, out of `lines` and their marks out of the
-    /// list.
-    pub fn take_out(&mut self, lines: &mut Vec<u8>, numbers: &[usize]) {
-        let mut out = numbers.iter().copied().peekable();
-        // Where the record at hand begins, where it goes to, and what it is to be called.
-        let (mut start, mut to, mut number) = (0, 0, 0);
+    pub(super) fn take_out(&mut self, removal: &Removal) {
+        let mut start = 0;
         self.list.retain_mut(|mark| {
-            let record = start..mark.end;
+            let left = !removal.has(start);
             start = mark.end;
-            number += 1;
-            if out.next_if_eq(&(number - 1)).is_some() {
-                return false;
-            }
-            let len = record.len();
-            if record.start != to {
-                lines.copy_within(record, to);
-            }
-            to += len;
-            mark.end = to;
-            true
+            mark.end = removal.position(mark.end);
+            left
         });
+    }
+}
+
+/// Records that are taken out from among others; all positions are those before it.
+#[derive(Clone, Debug, Default)]
+pub struct Removal {
+    /// Where each of them is, in their order, and how many bytes are gone with those before it.
+    records: Vec<(Range<usize>, usize)>,
+}
+
+impl Removal {
+    /// Takes the records of these numbers, which ascend, out of `lines`, which have these marks.
+    pub fn from(lines: &mut Vec<u8>, marks: &Marks, numbers: &[usize]) -> Self {
+        let start = |number: usize| match number.checked_sub(1) {
+            None => 0,
+            Some(before) => marks.list[before].end,
+        };
+        let mut gone = 0;
+        let records = numbers.iter().map(|&number| {
+            let record = start(number)..marks.list[number].end;
+            let before = gone;
+            gone += record.len();
+            (record, before)
+        });
+        let removal = Self { records: records.collect() };
+        let mut to = removal.records.first().map_or(lines.len(), |(record, _)| record.start);
+        for (number, (record, _)) in removal.records.iter().enumerate() {
+            let next = removal.records.get(number + 1);
+            let end = next.map_or(lines.len(), |(record, _)| record.start);
+            lines.copy_within(record.end..end, to);
+            to += end - record.end;
+        }
         lines.truncate(to);
+        removal
+    }
+
+    /// Whether the record that begins at `start` is taken out.
+    pub fn has(&self, start: usize) -> bool {
+        self.records.binary_search_by_key(&start, |(record, _)| record.start).is_ok()
+    }
+
+    /// Where the end of a record comes to be; of one that is taken out, that of the one before.
+    pub fn position(&self, end: usize) -> usize {
+        let before = self.records.partition_point(|(record, _)| record.end <= end);
+        match before.checked_sub(1).and_then(|last| self.records.get(last)) {
+            None => end,
+            Some((record, gone)) => end - gone - record.len(),
+        }
     }
 }
 

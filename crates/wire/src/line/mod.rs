@@ -6,19 +6,23 @@ mod fault;
 mod frame;
 mod marks;
 mod normaliser;
+mod notes;
 mod number;
 mod point;
 mod precision;
 mod read;
+mod sample;
 mod stamp;
 mod tags;
 
-pub use marks::{Mark, MarkKey, Marks};
+pub use marks::{Mark, MarkKey, Marks, Removal};
+pub use notes::Notes;
 pub use precision::Precision;
 pub use read::{
     Field, Fields, Point, Value, measurement, read, tag_pairs, unescape_name, unescape_string,
     unescape_tag,
 };
+pub use sample::{Sample, SampledPoint, Sampler};
 pub use stamp::{StampError, StampTag};
 
 /// How [`normalise`] is to treat a body.
@@ -83,17 +87,6 @@ impl Outcome {
 /// which is refused. Nothing is allocated for a good line but room in `out`.
 pub fn normalise(body: &[u8], options: &Options<'_>, out: &mut Vec<u8>) -> Outcome {
     normaliser::Normaliser::new(body, options, out, marks::Unmarked).run()
-}
-
-/// As [`normalise`], and leaves a mark of each point appended to `out`, whose earlier records have
-/// theirs already.
-pub fn normalise_marked(
-    body: &[u8],
-    options: &Options<'_>,
-    out: &mut Vec<u8>,
-    marks: &mut Marks,
-) -> Outcome {
-    normaliser::Normaliser::new(body, options, out, marks).run()
 }
 
 /// The records of what [`normalise`] appended, each with its newline.

@@ -224,6 +224,27 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// Shares of points that a sample may have.
+fn share() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), Just(0.5), Just(1.0)]
+}
+
+#[test]
+fn a_sample_is_a_share_of_the_times_and_a_smaller_one_is_part_of_it() {
+    let (all, half) = (Sampler::new(3, 1.0), Sampler::new(3, 0.5));
+    let (tenth, none) = (Sampler::new(3, 0.1), Sampler::new(3, 0.0));
+    let times = |step: i64| (0..100_000).map(move |n| 1_700_000_000_000_000_000 + n * step);
+    for step in [1, 1_000, 1_000_000, 1_000_000_000] {
+        let chosen = |sampler: Sampler| times(step).filter(|time| sampler.chooses(*time)).count();
+        assert_eq!(chosen(all), 100_000);
+        assert!((48_000..52_000).contains(&chosen(half)), "{step}: {}", chosen(half));
+        assert!((9_000..11_000).contains(&chosen(tenth)), "{step}: {}", chosen(tenth));
+        assert!(chosen(none) <= 1);
+        assert!(times(step).all(|time| half.chooses(time) || !tenth.chooses(time)));
+    }
+    assert!(times(1).any(|time| half.chooses(time) != Sampler::new(4, 0.5).chooses(time)));
+}
+
 #[test]
 fn a_form_is_of_measurement_names_and_types() {
     let key = MarkKey::default();
@@ -371,43 +392,83 @@ proptest! {
         prop_assert_eq!(once, twice);
     }
 
-    /// The marks of the one pass are those of a walk over its records.
+    /// The notes of the one pass are those of a walk over its records, whichever are wanted.
     #[test]
-    fn marks_tell_what_a_walk_tells(
-        a in body(), b in body(), precision in precision(), stamped: bool,
+    fn notes_tell_what_a_walk_tells(
+        a in body(), b in body(), precision in precision(), stamped: bool, share in share(),
+        marked: bool, sampled: bool,
     ) {
         let stamp = [StampTag::new("a", "z").unwrap(), StampTag::new("peer", "x y").unwrap()];
         let stamp: &[StampTag] = if stamped { &stamp } else { &[] };
         let options = Options { stamp, unsigned: true, ..options(precision) };
-        let key = MarkKey::default();
-        let (mut plain, mut lines, mut marks) = (Vec::new(), Vec::new(), Marks::new(key.clone()));
+        let (key, sampler) = (MarkKey::default(), Sampler::new(7, share));
+        let (mut plain, mut lines) = (Vec::new(), Vec::new());
+        let mut notes = Notes {
+            marks: marked.then(|| Marks::new(key.clone())),
+            sample: sampled.then(|| Sample::new(sampler)),
+        };
         for body in [&a, &b] {
             let outcome = normalise(body, &options, &mut plain);
-            prop_assert_eq!(normalise_marked(body, &options, &mut lines, &mut marks), outcome);
+            prop_assert_eq!(notes.normalise(body, &options, &mut lines), outcome);
         }
         prop_assert_eq!(&lines, &plain);
-        let walked = Marks::of(key, &lines);
-        prop_assert_eq!(marks.iter().collect::<Vec<_>>(), walked.iter().collect::<Vec<_>>());
-        for (mark, record) in marks.iter().zip(points(&lines)) {
-            prop_assert_eq!(mark.time_ns, read(record).unwrap().time_ns);
+        if let Some(marks) = &notes.marks {
+            let walked = Marks::of(key, &lines);
+            prop_assert_eq!(marks.iter().collect::<Vec<_>>(), walked.iter().collect::<Vec<_>>());
+            for (mark, record) in marks.iter().zip(points(&lines)) {
+                prop_assert_eq!(mark.time_ns, read(record).unwrap().time_ns);
+            }
+        }
+        if sampled {
+            let walked = Sample::of(sampler, &lines);
+            prop_assert_eq!(notes.sampled(), walked.points());
+            let is_chosen = |point: &&[u8]| sampler.chooses(read(point).unwrap().time_ns);
+            let chosen = points(&lines).filter(is_chosen);
+            let sampled = notes.sampled().iter().map(|point| &lines[point.range.clone()]);
+            prop_assert_eq!(sampled.collect::<Vec<_>>(), chosen.collect::<Vec<_>>());
         }
     }
 
     #[test]
-    fn records_are_taken_out_with_their_marks(
-        body in body(), out in proptest::collection::vec(any::<bool>(), 8),
+    fn records_are_taken_out_with_their_notes(
+        body in body(), out in proptest::collection::vec(any::<bool>(), 8), share in share(),
     ) {
-        let key = MarkKey::default();
-        let (mut lines, mut marks) = (Vec::new(), Marks::new(key.clone()));
-        normalise_marked(&body, &options(Precision::Nanosecond), &mut lines, &mut marks);
+        let (key, sampler) = (MarkKey::default(), Sampler::new(7, share));
+        let mut lines = Vec::new();
+        let mut notes =
+            Notes { marks: Some(Marks::new(key.clone())), sample: Some(Sample::new(sampler)) };
+        notes.normalise(&body, &options(Precision::Nanosecond), &mut lines);
         let is_out = |number: usize| out.get(number).is_some_and(|out| *out);
         let kept: Vec<_> = points(&lines).enumerate().filter(|(n, _)| !is_out(*n)).collect();
         let kept: Vec<u8> = kept.into_iter().flat_map(|(_, record)| record.to_vec()).collect();
+        let marks = notes.marks.as_ref().unwrap();
         let numbers: Vec<usize> = (0..marks.len()).filter(|n| is_out(*n)).collect();
-        marks.take_out(&mut lines, &numbers);
+        let removal = Removal::from(&mut lines, marks, &numbers);
+        notes.take_out(&removal);
         prop_assert_eq!(&lines, &kept);
-        let walked = Marks::of(key, &lines);
+        let (walked, marks) = (Marks::of(key, &lines), notes.marks.as_ref().unwrap());
         prop_assert_eq!(marks.iter().collect::<Vec<_>>(), walked.iter().collect::<Vec<_>>());
+        let walked = Sample::of(sampler, &lines);
+        prop_assert_eq!(notes.sampled(), walked.points());
+    }
+
+    #[test]
+    fn notes_end_where_the_lines_are_cut(a in body(), b in body(), share in share()) {
+        let (key, sampler) = (MarkKey::default(), Sampler::new(7, share));
+        let options = options(Precision::Nanosecond);
+        let new =
+            || Notes { marks: Some(Marks::new(key.clone())), sample: Some(Sample::new(sampler)) };
+        let (mut lines, mut notes, mut alone) = (Vec::new(), new(), new());
+        alone.normalise(&a, &options, &mut Vec::new());
+        notes.normalise(&a, &options, &mut lines);
+        let len = lines.len();
+        notes.normalise(&b, &options, &mut lines);
+        notes.truncate(len);
+        let of = |notes: &Notes| -> Vec<_> {
+            notes.marks.iter().flat_map(Marks::iter).copied().collect()
+        };
+        prop_assert_eq!(of(&notes), of(&alone));
+        prop_assert_eq!(notes.sampled(), alone.sampled());
     }
 
     #[test]

@@ -65,8 +65,8 @@ impl Rig {
             embedded.clone(),
             &journal,
             Aside::new(Handle::current()),
-            Handle::current(),
             points_refused.clone(),
+            None,
         );
         let _cursor = cursor;
         Self { admission, journal, catalogue, backends, embedded, points_refused, _cursor, dir }

@@ -53,10 +53,10 @@ async fn a_type_that_a_write_under_way_promises_is_waited_for() {
     let (worker, to) = (rig.worker(), rig.database().await);
     // A write that is checked, and never comes into the journal.
     let store = Arc::clone(rig.embedded.as_ref().unwrap().store());
-    let mut lines = b"m f=1 1\n".to_vec();
+    let lines = b"m f=1 1\n";
     let ids = to.target.unwrap().ids;
-    let mut marks = Marks::of(MarkKey::default(), &lines);
-    store::Checker::new(store).check(ids, &mut lines, &mut marks, 0, usize::MAX).unwrap();
+    let marks = Marks::of(MarkKey::default(), lines);
+    store::Checker::new(store).check(ids, lines, &marks, 0, usize::MAX).unwrap();
 
     let room = rig.admission.room_now().unwrap();
     let mut now = points("m f=2i 2\n");
@@ -78,9 +78,9 @@ async fn datagrams_are_gathered_whole_or_not_at_all_and_checked_together() {
     let options =
         Options { precision: Precision::Nanosecond, now_ns: 7, stamp: &[], unsigned: false };
     let mut gathered = worker.points();
-    gathered.add_whole(b"m f=2 2\nm f=3i 3", &options).unwrap();
-    gathered.add_whole(b"m f=4 4\nm f=", &options).unwrap_err();
-    gathered.add_whole(b"m f=5 5\nm g=t", &options).unwrap();
+    gathered.add_whole(b"m f=2 2\nm f=3i 3", &options, None).unwrap();
+    gathered.add_whole(b"m f=4 4\nm f=", &options, None).unwrap_err();
+    gathered.add_whole(b"m f=5 5\nm g=t", &options, None).unwrap();
     assert_eq!(gathered.lines(), b"m f=2 2\nm f=3i 3\nm f=5 5\nm g=t 7\n");
     let room = rig.admission.room_now().unwrap();
     let admitted = worker.admit_now(room, &to, &mut gathered).unwrap();

@@ -23,6 +23,7 @@ use watch::metrics::Registry;
 
 use super::{Connection, Left, Member, Short, Step, serve};
 use crate::front::stamp::Stamp;
+use crate::front::writer::ConnectionSource;
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(60);
@@ -63,6 +64,7 @@ async fn turns(short: Rc<Short>) {
 async fn connection(short: Rc<Short>, stream: Stream, peer: SocketAddr, drain: Drain) {
     let connection = Rc::new(Connection {
         stamp: Stamp::of(&BTreeMap::new(), peer),
+        source: ConnectionSource::new(peer),
         progress: stream.progress().clone(),
         peer: peer.ip(),
         tls: false,

@@ -1,0 +1,204 @@
+//! Collisions that are planted among many points: how many are found at what share, and the memory
+//! that looking takes.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use rig::http::{Connection, Request};
+use rig::sending;
+use rig::weir::Weir;
+
+use crate::Outcome;
+use crate::arguments::Scale;
+use crate::figures::FigureTarget;
+use crate::report::{Row, unit};
+use crate::sink::DATABASE;
+use crate::stand::WeirWithSinks;
+
+const REPEAT: &str = "make bench ARGS=\"--only collisions\"";
+/// What detection may take by default, and what is allowed beside it.
+const MEMORY_MAX: f64 = ((16 + 1) << 20) as f64;
+
+/// The rows.
+///
+/// # Errors
+/// When anything can't be started, or an acknowledged point is missing.
+pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
+    let window = Duration::from_secs(10);
+    let mut rows = Vec::new();
+    rows.push(at_20_000(2 * window)?);
+    rows.extend(at_a_million(2 * window)?);
+    let lines = 2_000_000 / scale.one_in.max(1);
+    rows.extend(planted(lines)?);
+    Ok(rows)
+}
+
+fn share(weir: &Weir) -> f64 {
+    weir.metrics().sum("weir_influx_collisions_share", &[])
+}
+
+fn memory(weir: &Weir) -> f64 {
+    weir.metrics().sum("weir_influx_collisions_bytes", &[])
+}
+
+fn found(weir: &Weir) -> f64 {
+    weir.metrics().sum("weir_influx_collisions_total", &[])
+}
+
+/// Lines of two fields, 20,000 a second, each of a series and time of its own.
+fn at_20_000(length: Duration) -> Outcome<Row> {
+    const LINES: u64 = 100;
+    let stand = WeirWithSinks::start("durable")?;
+    let target = format!("/write?db={DATABASE}");
+    let plan = sending::rate(stand.weir.http, 200.0, length);
+    let report = sending::run(&plan, move |number, out| {
+        let line =
+            |n: u64| format!("m,host=h{n} f={n},g=1 {}\n", 1_700_000_000_000_000_000 + number);
+        let body: String = (0..LINES).map(line).collect();
+        sending::put_post(out, &target, body.as_bytes());
+    });
+    let note = format!(
+        "{} lines of two fields, {:.0} bytes",
+        report.count(204) * LINES,
+        memory(&stand.weir)
+    );
+    let figure = "share of points looked at, 20,000 lines/s of two fields";
+    let row =
+        Row::judged(figure, share(&stand.weir), unit::RATIO, FigureTarget::at_least(1.0, 1.0));
+    Ok(row.noted(vec![note]).repeat(REPEAT))
+}
+
+/// A million lines a second, all of one second with one time, each of a series of its own but for
+/// one in a hundred, which is written again at once.
+fn at_a_million(length: Duration) -> Outcome<Vec<Row>> {
+    const LINES: u64 = 5_000;
+    const BODIES: u64 = 200;
+    let stand = WeirWithSinks::start("durable")?;
+    // Without times: each body's is that of the second in which it comes.
+    let target = format!("/write?db={DATABASE}&precision=s");
+    let body = |body: u64| {
+        let line = |n: u64| {
+            let again = u64::from(n % PLANTED_EACH == 1);
+            format!("m,host=h{} f={n},g=1\n", body * LINES + n - again)
+        };
+        let mut out = Vec::new();
+        sending::put_post(&mut out, &target, (0..LINES).map(line).collect::<String>().as_bytes());
+        out
+    };
+    let bodies: Vec<_> = (0..BODIES).map(body).collect();
+    let bodies = std::sync::Arc::new(bodies);
+    let run = |length| {
+        let bodies = std::sync::Arc::clone(&bodies);
+        let plan = sending::rate(stand.weir.http, BODIES as f64, length);
+        sending::run(&plan, move |n, out| out.extend_from_slice(&bodies[(n % BODIES) as usize]))
+    };
+    // Until the share is what it stays.
+    run(length);
+    let before = found(&stand.weir);
+    let (mut sent, mut shares, mut most) = (0, Vec::new(), 0.0_f64);
+    let begun = Instant::now();
+    while begun.elapsed() < length {
+        sent += run(Duration::from_secs(2)).count(204) * LINES;
+        shares.push(share(&stand.weir));
+        most = most.max(memory(&stand.weir));
+    }
+    let per_second = sent as f64 / begun.elapsed().as_secs_f64();
+    let looked_at = shares.iter().sum::<f64>() / shares.len() as f64;
+    let planted = (sent / PLANTED_EACH) as f64;
+    let found = (found(&stand.weir) - before) / planted;
+    let notes = vec![format!(
+        "{per_second:.0} lines/s of one time a second; {:.2} % looked at, {:.2} % of the planted \
+         collisions found",
+        looked_at * 100.0,
+        found * 100.0
+    )];
+    let share_row = "share of points looked at, a million lines/s";
+    let memory_row = "memory of detection, a million new series a second";
+    Ok(vec![
+        Row::judged(share_row, looked_at, unit::RATIO, FigureTarget::at_least(0.0, 0.02))
+            .repeat(REPEAT),
+        Row::judged(
+            "planted collisions found / share looked at, a million lines/s",
+            found / looked_at,
+            unit::RATIO,
+            FigureTarget::at_least(0.8, 0.8),
+        )
+        .noted(notes)
+        .repeat(REPEAT),
+        Row::judged(memory_row, most, unit::BYTES, FigureTarget::at_most(MEMORY_MAX, MEMORY_MAX))
+            .repeat(REPEAT),
+    ])
+}
+
+/// Lines of a body of either host.
+const BODY: u64 = 100;
+/// Of so many lines of a host the other one writes one, too.
+const PLANTED_EACH: u64 = 100;
+
+/// Writes so many lines from an address of this machine, 10,000 a second.
+fn write_from(number: u8, lines: u64, weir: SocketAddr) -> Outcome<()> {
+    const PER_SECOND: f64 = 10_000.0;
+    let from = IpAddr::from([127, 0, 0, number]);
+    let mut connections = Vec::new();
+    for _ in 0..4 {
+        connections.push(Connection::open_from(from, weir)?);
+    }
+    let begun = Instant::now();
+    for body in 0..lines / BODY {
+        let line = |n: u64| {
+            let host = if n.is_multiple_of(PLANTED_EACH) { 0 } else { number };
+            let time = 1_700_000_000_000_000_000 + n;
+            format!("m,host=h{host} f={number},g={n}i {time}\n")
+        };
+        let text: String = (body * BODY..(body + 1) * BODY).map(line).collect();
+        let request = Request::post(&format!("/write?db={DATABASE}"), text);
+        let answer = connections[(body % 4) as usize].send(&request)?;
+        if answer.status() != 204 {
+            return Err(answer.text().into());
+        }
+        let due = Duration::from_secs_f64((body * BODY) as f64 / PER_SECOND);
+        // A client's own thread, until its next body is due.
+        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+    }
+    Ok(())
+}
+
+/// Two hosts that write to two workers at once.
+fn planted(lines: u64) -> Outcome<Vec<Row>> {
+    let stand = WeirWithSinks::start_with("durable", |setup| setup.top("workers = 2"))?;
+    let (weir, each) = (stand.weir.http, lines / 2);
+    let ended: Vec<Result<(), String>> = std::thread::scope(|scope| {
+        let write = |number| {
+            scope.spawn(move || write_from(number, each, weir).map_err(|error| error.to_string()))
+        };
+        let panicked = |_| Err("a client panicked".to_owned());
+        [2, 3].map(write).map(|thread| thread.join().unwrap_or_else(panicked)).into()
+    });
+    ended.into_iter().collect::<Result<(), String>>()?;
+    let metrics = stand.weir.metrics();
+    let labels = [("outcome", "overwritten"), ("between", "hosts")];
+    let right = metrics.sum("weir_influx_collisions_total", &labels);
+    let all = metrics.sum("weir_influx_collisions_total", &[]);
+    let planted = each.div_ceil(PLANTED_EACH) as f64;
+    let note = format!(
+        "{lines} lines from two addresses, {planted} written by both, {right} found, {} others",
+        all - right
+    );
+    Ok(vec![
+        Row::judged(
+            "planted collisions found / planted, 20,000 lines/s, two workers",
+            right / planted,
+            unit::RATIO,
+            FigureTarget::at_least(1.0, 1.0),
+        )
+        .noted(vec![note])
+        .repeat(REPEAT),
+        Row::judged(
+            "collisions found that were none, 20,000 lines/s, two workers",
+            all - right,
+            unit::POINTS,
+            FigureTarget::at_most(0.0, 0.0),
+        )
+        .repeat(REPEAT),
+    ])
+}

@@ -1,0 +1,190 @@
+//! How many collisions there were, by database and measurement, and the last one of each.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+
+use super::source::Between;
+use super::window::{Collision, Outcome};
+
+/// Pairs of database and measurement that are told apart.
+const PAIRS_MAX: usize = 200;
+/// Bytes of a string that are kept of an overwriting value.
+const STRING_BYTES_MAX: usize = 64;
+/// Bytes of a series or a field's name that are kept.
+const NAME_BYTES_MAX: usize = 1024;
+
+/// What all pairs beyond [`PAIRS_MAX`] are called.
+const OTHER: &str = "other";
+
+type Pairs = HashMap<u64, Arc<Pair>>;
+
+/// The counts of all databases and measurements.
+pub struct Counts {
+    pairs: ArcSwap<Pairs>,
+    /// Held while a pair is added.
+    adding: Mutex<()>,
+    other: Arc<Pair>,
+}
+
+/// The counts of one database and measurement.
+pub struct Pair {
+    /// The name of the database.
+    pub database: String,
+    /// The measurement's name, without escapes.
+    pub measurement: String,
+    counts: [[AtomicU64; 3]; 2],
+    last: Mutex<Option<Overwriting>>,
+}
+
+/// A point that has overwritten a value of another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overwriting {
+    /// Measurement and tags as written.
+    pub series: String,
+    /// Nanoseconds since 1970, in UTC.
+    pub time_ns: i64,
+    /// The field's name as written.
+    pub field: String,
+    /// The older value; `None` where it was a string, of which only a hash is kept.
+    pub older_value: Option<String>,
+    /// The newer value as written, strings cut short.
+    pub newer_value: String,
+    /// The connections that wrote them.
+    pub older_connection: u32,
+    /// That of the newer one.
+    pub newer_connection: u32,
+}
+
+impl Counts {
+    /// Counts of no measurement yet.
+    pub fn new() -> Self {
+        let other = Arc::new(Pair::new(OTHER.to_owned(), OTHER.to_owned()));
+        Self { pairs: ArcSwap::default(), adding: Mutex::default(), other }
+    }
+
+    /// The pair with this hash, whose names are those.
+    pub fn pair(&self, hash: u64, database: &str, measurement: &[u8]) -> Arc<Pair> {
+        if let Some(known) = self.pairs.load().get(&hash) {
+            return Arc::clone(known);
+        }
+        let _one_at_a_time = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.pairs.load();
+        if let Some(known) = known.get(&hash) {
+            return Arc::clone(known);
+        }
+        if known.len() >= PAIRS_MAX {
+            return Arc::clone(&self.other);
+        }
+        let measurement = String::from_utf8_lossy(measurement).into_owned();
+        let new = Arc::new(Pair::new(database.to_owned(), measurement));
+        let mut pairs = Pairs::clone(&known);
+        pairs.insert(hash, Arc::clone(&new));
+        self.pairs.store(Arc::new(pairs));
+        new
+    }
+
+    /// All pairs that have counts, by their names.
+    pub fn all(&self) -> Vec<Arc<Pair>> {
+        let mut all: Vec<_> = self.pairs.load().values().cloned().collect();
+        all.sort_by(|a, b| (&a.database, &a.measurement).cmp(&(&b.database, &b.measurement)));
+        if self.other.total() > 0 {
+            all.push(Arc::clone(&self.other));
+        }
+        all
+    }
+}
+
+impl Pair {
+    fn new(database: String, measurement: String) -> Self {
+        Self { database, measurement, counts: Default::default(), last: Mutex::default() }
+    }
+
+    /// Counts one collision more.
+    pub fn count(&self, collision: &Collision) {
+        self.counter(collision.outcome, collision.between).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many there were.
+    pub fn get(&self, outcome: Outcome, between: Between) -> u64 {
+        self.counter(outcome, between).load(Ordering::Relaxed)
+    }
+
+    /// How many points have overwritten others.
+    pub fn overwritten(&self) -> u64 {
+        Between::ALL.iter().map(|between| self.get(Outcome::Overwritten, *between)).sum()
+    }
+
+    fn total(&self) -> u64 {
+        self.counts.iter().flatten().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    fn counter(&self, outcome: Outcome, between: Between) -> &AtomicU64 {
+        &self.counts[outcome as usize][between as usize]
+    }
+
+    /// Notes what was overwritten last, unless somebody looks at it at this moment.
+    pub fn note(&self, write: impl FnOnce(&mut Overwriting)) {
+        if let Ok(mut last) = self.last.try_lock() {
+            write(last.get_or_insert_default());
+        }
+    }
+
+    /// What was overwritten last.
+    pub fn last(&self) -> Option<Overwriting> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A name as text, cut where it is long.
+pub fn name_of(written: &[u8]) -> String {
+    let cut = written.get(..NAME_BYTES_MAX).unwrap_or(written);
+    String::from_utf8_lossy(cut).into_owned()
+}
+
+/// The text of a string value, cut short.
+pub fn string_of(text: &[u8]) -> String {
+    let cut = text.get(..STRING_BYTES_MAX).unwrap_or(text);
+    let dots = if cut.len() < text.len() { "..." } else { "" };
+    format!("\"{}\"{dots}", String::from_utf8_lossy(cut))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::FieldDigest;
+    use super::*;
+
+    fn collision(outcome: Outcome, between: Between) -> Collision {
+        let older = FieldDigest::of_words([0; 3]);
+        Collision { outcome, between, older, older_connection: 0 }
+    }
+
+    #[test]
+    fn names_beyond_a_number_are_counted_together() {
+        let counts = Counts::new();
+        assert!(counts.all().is_empty());
+        for n in 0..PAIRS_MAX as u64 + 2 {
+            let pair = counts.pair(n, "db", format!("m{n}").as_bytes());
+            pair.count(&collision(Outcome::Overwritten, Between::Own));
+            pair.count(&collision(Outcome::Equal, Between::Hosts));
+        }
+        let again = counts.pair(7, "db", b"m7");
+        again.count(&collision(Outcome::Overwritten, Between::Hosts));
+        let all = counts.all();
+        assert_eq!(all.len(), PAIRS_MAX + 1);
+        assert_eq!((&*again.measurement, again.overwritten()), ("m7", 2));
+        assert_eq!(again.get(Outcome::Equal, Between::Hosts), 1);
+        let other = all.last().unwrap();
+        assert_eq!((&*other.measurement, other.overwritten()), (OTHER, 2));
+    }
+
+    #[test]
+    fn strings_and_names_are_cut_short() {
+        assert_eq!(string_of(b"short"), "\"short\"");
+        let long = string_of(&[b'x'; 100]);
+        assert_eq!(long, format!("\"{}\"...", "x".repeat(64)));
+        assert_eq!(name_of(&[b'x'; 5000]).len(), NAME_BYTES_MAX);
+    }
+}
