@@ -35,6 +35,8 @@ pub const VERIFIED: &str = "verify.json";
 pub const LOG: &str = "windows.hlog";
 /// A line for each window.
 pub const ROWS: &str = "windows.csv";
+/// What a merge needs of a part of a run besides its windows.
+pub const PART: &str = "part.json";
 /// The result for people.
 pub const TEXT: &str = "report.txt";
 /// The result to look at.
@@ -197,7 +199,7 @@ impl Directory {
 
     /// Takes all back, of a run that could not be begun.
     pub fn discard(self) {
-        for name in [RUN, RUN_FILE, LEDGER, LOG, ROWS, TEXT, JSON, PAGE] {
+        for name in [RUN, RUN_FILE, PART, LEDGER, LOG, ROWS, TEXT, JSON, PAGE] {
             let _ = fs::remove_file(self.path.join(name));
         }
         let _ = fs::remove_dir_all(self.path.join(LEDGER_BITS));

@@ -43,7 +43,7 @@ use crate::window::Timeline;
 use crate::workload::Workload;
 pub use asking::{AskError, Conversation, ask};
 use collector::Collector;
-pub use collector::{FinishedWindow, LATENCIES, Row};
+pub use collector::{FinishedWindow, LATENCIES, Row, Window, row};
 pub use idle_connections::IdleConnections;
 pub use load::{Load, names};
 use offered::Offered;
@@ -153,6 +153,7 @@ struct Whole {
     abort: Vec<Gate>,
     thresholds: Thresholds,
     stop: Stop,
+    start_at: Option<SystemTime>,
 }
 
 impl Whole {
@@ -162,7 +163,7 @@ impl Whole {
         let on = |gate: &Gate| gate.clone().on(operations);
         let abort = first.abort.iter().map(on).collect::<Result<_, _>>();
         let schedules = plans().filter_map(|plan| match &plan.pace {
-            Pace::Open(schedule) => Some(schedule),
+            Pace::Open(schedule) => Some((schedule, plan.part)),
             Pace::Closed(_) => None,
         });
         Ok(Self {
@@ -176,7 +177,20 @@ impl Whole {
             thresholds: first.thresholds,
             // A demand that is missed ends this run alone.
             stop: first.stop.of_run(),
+            start_at: first.start_at,
         })
+    }
+}
+
+impl Whole {
+    /// When the parts of the run are, now that everything else is ready.
+    fn timeline(&self) -> Result<Timeline, EngineError> {
+        let (now, warm_up, duration) = (Instant::now(), self.warm_up, self.duration);
+        let Some(start) = self.start_at else {
+            return Ok(Timeline::new(now, SystemTime::now, warm_up, duration));
+        };
+        let agreed = Timeline::at(start, now, SystemTime::now(), warm_up, duration);
+        agreed.map_err(|late| EngineError::Plan(late.to_string()))
     }
 }
 
@@ -189,7 +203,7 @@ fn conduct(
     mut each_window: impl FnMut(&FinishedWindow),
 ) -> Result<Outcome, EngineError> {
     let network = all_ready(run, said)?;
-    let timeline = Timeline::new(Instant::now(), SystemTime::now, run.warm_up, run.duration);
+    let timeline = run.timeline()?;
     for start in starts {
         let _ = start.send(timeline);
     }

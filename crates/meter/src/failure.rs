@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::recorder::{Kind, Results};
 
 /// Different words that are told apart; what comes later is counted by its owner alone.
@@ -11,7 +13,8 @@ const WORDS_MAX: usize = 1000;
 const WORDS_LEN_MAX: usize = 200;
 
 /// Whose fault an error is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Owner {
     /// This machine had no port, descriptor or memory.
     Injector,
@@ -58,9 +61,25 @@ impl fmt::Display for Owner {
 }
 
 /// Errors by owner, in their own words.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<(Owner, String, u64)>", into = "Vec<(Owner, String, u64)>")]
 pub struct Errors {
     counts: BTreeMap<(Owner, String), u64>,
+}
+
+impl From<Vec<(Owner, String, u64)>> for Errors {
+    fn from(list: Vec<(Owner, String, u64)>) -> Self {
+        let mut errors = Self::default();
+        list.iter().for_each(|(owner, words, count)| errors.note_all(*owner, words, *count));
+        errors
+    }
+}
+
+impl From<Errors> for Vec<(Owner, String, u64)> {
+    fn from(errors: Errors) -> Self {
+        let each = errors.counts.into_iter();
+        each.map(|((owner, words), count)| (owner, words, count)).collect()
+    }
 }
 
 impl Errors {

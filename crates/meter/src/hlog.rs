@@ -224,6 +224,33 @@ fn take(bytes: &mut &[u8]) -> Option<i64> {
     Some((value >> 1).cast_signed() ^ -((value & 1).cast_signed()))
 }
 
+/// Histograms within other documents, as they are in a log.
+pub mod text {
+    use base64::Engine;
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{BASE64, Times, decode, encode};
+
+    /// Writes a histogram as base64.
+    ///
+    /// # Errors
+    /// As the serializer's.
+    pub fn serialize<S: Serializer>(times: &Times, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&BASE64.encode(encode(times)))
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Times, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = BASE64.decode(text).map_err(D::Error::custom)?;
+        decode(&bytes).map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, SystemTime};

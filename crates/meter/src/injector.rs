@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 /// Counts the time that a runtime's thread spends outside its poll: CPU time, locks, sleeps.
 #[derive(Debug, Clone)]
@@ -118,7 +119,7 @@ pub struct Spent {
 }
 
 /// Shares of the time between two moments.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Health {
     /// The share of the time that was spent outside the poll.
     pub busy: f64,
@@ -126,6 +127,18 @@ pub struct Health {
     pub waited: f64,
     /// Given to others by the machine's host, of each CPU.
     pub stolen: f64,
+}
+
+impl Health {
+    /// The worse of each of two threads.
+    #[must_use]
+    pub fn worse(&self, other: &Self) -> Self {
+        Self {
+            busy: self.busy.max(other.busy),
+            waited: self.waited.max(other.waited),
+            stolen: self.stolen.max(other.stolen),
+        }
+    }
 }
 
 impl Spent {

@@ -5,6 +5,9 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
+use crate::hlog;
 use crate::recorder::{Times, nanoseconds};
 
 /// Sends that are late by more are counted.
@@ -31,7 +34,7 @@ pub fn behind(due: Instant, free: Instant, sent: Instant) -> Behind {
 }
 
 /// What is known of all sends of a run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Lateness {
     /// Requests that were sent.
     pub sends: u64,
@@ -40,8 +43,10 @@ pub struct Lateness {
     /// Those that waited for a connection.
     pub blocked: u64,
     /// How late all sends were.
+    #[serde(with = "hlog::text")]
     pub times: Times,
     /// How long those that waited for a connection did.
+    #[serde(with = "hlog::text")]
     pub waits: Times,
 }
 

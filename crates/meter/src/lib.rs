@@ -17,10 +17,12 @@
 //   which connection sends which request, and when: engine/pacing.rs
 //   a run of the load meter can't be believed: verdict.rs
 //   two sets of runs differ by more than chance: compare/ranks.rs
+//   parts of a run make one: merge.rs; sharing.rs says what speaks against them
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   compare: two sets of runs held against each other
 //   report: what a directory says, as a page
+//   merge: the parts of a run that several injectors shared
 //   directory: the results of a run on disk
 //   course: the windows of a run, merged to few points
 //   summary: the outcome in words and in JSON
@@ -29,11 +31,12 @@
 //   engine: sends, and hears of answers
 //   influx, postgres, redis, http: workloads
 //   workload: what is sent
+//   sharing: who sent the parts of a run, and what speaks against them
 //   gate, verdict: what of an outcome is demanded
 //   injector, lateness, little, ledger, failure, network, traffic: what is known besides
 //   hlog, machine: what results on disk are made of
 //   keys: in which order they come
-//   chance, recorder, schedule, url, window
+//   chance, part, recorder, schedule, url, window
 
 pub mod chance;
 pub mod compare;
@@ -52,12 +55,15 @@ pub mod ledger;
 pub mod limit;
 pub mod little;
 pub mod machine;
+pub mod merge;
 pub mod network;
+pub mod part;
 pub mod postgres;
 pub mod recorder;
 pub mod redis;
 pub mod report;
 pub mod schedule;
+pub mod sharing;
 pub mod summary;
 pub mod traffic;
 pub mod url;

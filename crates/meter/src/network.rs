@@ -6,20 +6,24 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use crate::hlog;
 use crate::recorder::{Times, nanoseconds};
 
 /// The way to an address.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NetworkPath {
     pub address: String,
     /// How long connections took to open, by the kernel's handshake.
+    #[serde(with = "hlog::text")]
     pub connects: Times,
     /// The shortest round trip; nothing where the kernel does not tell.
     pub round_trip: Option<Duration>,
 }
 
 /// The ways to all addresses.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Network {
     ways: Vec<NetworkPath>,
     /// Addresses of the server's name that were not used, each with why.

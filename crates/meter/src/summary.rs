@@ -140,6 +140,9 @@ impl Display for Summary<'_> {
         within(f, of)?;
         injector(f, of)?;
         ways(f, of)?;
+        if let Some(sharing) = &of.sharing {
+            writeln!(f, "shared   {sharing}")?;
+        }
         if of.warm_up.requests > 0 {
             let (count, failed) = (words::count(of.warm_up.requests), of.warm_up.failed);
             let span = seconds(of.warm_up.duration);

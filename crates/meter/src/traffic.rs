@@ -1,8 +1,10 @@
 //! What went over connections: bytes, as the protocol has them (under TLS before it encrypts them),
 //! and the status codes of answers, where the protocol has such.
 
+use serde::{Deserialize, Serialize};
+
 /// Bytes and status codes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Bytes that requests had.
     pub sent: u64,

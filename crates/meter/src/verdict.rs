@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::recorder::{Figure, Tolerance};
 
 /// Beyond what a run is invalid. The only place of these numbers.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Thresholds {
     /// The share of sends that are late by over 1 ms.
     pub late_share: f64,

@@ -21,6 +21,11 @@ pub struct Timeline {
     pub wall: SystemTime,
 }
 
+/// The start that was agreed on has passed by so much, or would within the warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the run was to start {0:.1?} ago, warm-up counted: agree on a later time")]
+pub struct TooLate(Duration);
+
 impl Timeline {
     /// A run that begins as soon as its measured part can be on a whole second. The wall clock is
     /// asked once.
@@ -42,6 +47,24 @@ impl Timeline {
             end: measured_from + duration,
             wall: earliest + wait,
         }
+    }
+
+    /// A run whose measured part begins when the wall clock, which shows `wall` now, shows `start`.
+    ///
+    /// # Errors
+    /// There is no time left for the warm-up before that.
+    pub fn at(
+        start: SystemTime,
+        now: Instant,
+        wall: SystemTime,
+        warm_up: Duration,
+        duration: Duration,
+    ) -> Result<Self, TooLate> {
+        let earliest = wall + LEAD + warm_up;
+        let wait = start.duration_since(earliest).map_err(|error| TooLate(error.duration()))?;
+        let measured_from = now + LEAD + warm_up + wait;
+        let (begin, end) = (measured_from - warm_up, measured_from + duration);
+        Ok(Self { begin, measured_from, end, wall: start })
     }
 
     /// The number of a moment's window; nothing before what is measured.
@@ -73,7 +96,7 @@ impl Timeline {
 mod tests {
     use std::time::{Duration, Instant, SystemTime};
 
-    use super::{LEAD, Timeline};
+    use super::{LEAD, Timeline, TooLate};
 
     #[test]
     fn what_is_measured_begins_on_a_whole_second_of_an_injected_clock() {
@@ -108,6 +131,18 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(run.span(9), Some((run.end - second, run.end)));
         assert_eq!(run.span(10), None);
+    }
+
+    #[test]
+    fn a_run_begins_at_the_second_that_was_agreed_on_or_not_at_all() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let wall = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_400);
+        let at = |start| Timeline::at(start, now, wall, second, 3 * second);
+        let run = at(wall + 5 * second).unwrap();
+        assert_eq!((run.wall, run.measured_from - now), (wall + 5 * second, 5 * second));
+        assert_eq!((run.measured_from - run.begin, run.whole_windows()), (second, 3));
+        assert_eq!(at(wall + second), Err(TooLate(LEAD)));
+        assert!(at(wall + second + LEAD).is_ok());
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod http;
 mod influx;
 mod ledger;
 mod limit;
+mod merge;
 mod mix;
 mod postgres;
 mod reader;
@@ -13,6 +14,7 @@ mod redis;
 mod report;
 mod results;
 mod run;
+mod shared_run;
 mod signals;
 mod speed;
 #[cfg(test)]
@@ -37,6 +39,7 @@ use units::Duration;
 
 use crate::exit::{DONE, Failure};
 use file::RunFile;
+use shared_run::SharedRun;
 use speed::Speed;
 use workload::WorkloadOptions;
 
@@ -114,6 +117,16 @@ Examples:
   weir load run load.toml
   weir load run load.toml --duration 5s --out quick")]
     Run(RunFile),
+    /// Make one run of the parts that several injectors have sent
+    #[command(after_help = "\
+Examples:
+  weir load run load.toml --run-id night --start-at 2026-11-28T12:00:00Z --part 1/2 --out a
+  weir load run load.toml --run-id night --start-at 2026-11-28T12:00:00Z --part 2/2 --out b
+  weir load merge a b --out both
+
+Histograms are added, window by window. It is INVALID where a part is missing, or where the
+injectors are at unlike distances from the server. Demands are judged here, not by the parts.")]
+    Merge(merge::Command),
     /// Hold what a server has against the ledger of a run
     #[command(after_help = "\
 Examples:
@@ -141,6 +154,7 @@ pub fn run(load: &Load, out: &mut dyn Write) -> Result<u8, Failure> {
             let loads: Vec<_> = loads.iter().map(|(name, load)| (name.clone(), load)).collect();
             run::run(&loads, out)
         }
+        Load::Other(Other::Merge(command)) => merge::run(command, out),
         Load::Other(Other::Verify(command)) => verify::run(command, out),
         Load::Other(Other::Compare(command)) => compare::run(command, out),
         Load::Other(Other::Report(command)) => report::run(command, out),
@@ -172,6 +186,8 @@ pub struct Command {
     #[arg(long, value_name = "DEMAND")]
     #[arg(conflicts_with_all = ["closed", "rate", "ramp_to", "steps", "duration"])]
     find_limit: Option<Gate>,
+    #[command(flatten)]
+    shared: SharedRun,
     #[command(flatten)]
     place: results::ResultsPlace,
     /// What the run must reach, as 'p99<20ms', 'service p50<1ms', 'errors<0.1%', 'rate>1900' or
@@ -302,7 +318,9 @@ impl Command {
     fn plan(&self, stop: Stop) -> Result<Plan, Failure> {
         Ok(Plan {
             warm_up: self.speed.warmup.get(),
-            connections: self.means.connections,
+            connections: self.shared.part().share(self.means.connections),
+            part: self.shared.part(),
+            start_at: self.shared.start_at,
             threads: self.means.threads,
             timeout: self.means.timeout.get(),
             think: self.speed.think,

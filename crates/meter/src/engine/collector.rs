@@ -148,7 +148,9 @@ impl Collector {
     }
 }
 
-fn row(number: u64, offered: u64, window: &Window, tolerance: &Tolerance) -> Row {
+/// A window in a line, in which so many requests were due. A latency that the injector moves by
+/// more than `tolerance` is its own.
+pub fn row(number: u64, offered: u64, window: &Window, tolerance: &Tolerance) -> Row {
     // What was never sent ended in no window.
     let unsent = window.results.count(Kind::Unsent);
     let latency = window.results.distribution(Measure::Latency, None);

@@ -3,6 +3,7 @@
 use std::iter::Peekable;
 use std::time::Duration;
 
+use crate::part::RunPart;
 use crate::schedule::{Due, Schedule};
 use crate::window::WINDOW;
 
@@ -16,8 +17,13 @@ pub struct Offered {
 
 impl Offered {
     /// By schedules, before which there is a warm-up.
-    pub fn new<'a>(schedules: impl Iterator<Item = &'a Schedule>, warm_up: Duration) -> Self {
-        let due = schedules.map(|of| of.clone().warmed_up(warm_up).due(0, 1).peekable());
+    pub fn new<'a>(
+        schedules: impl Iterator<Item = (&'a Schedule, RunPart)>,
+        warm_up: Duration,
+    ) -> Self {
+        let due = schedules.map(|(schedule, part)| {
+            schedule.clone().warmed_up(warm_up).due(part.index(), part.of()).peekable()
+        });
         Self { due: due.collect(), warm_up }
     }
 
@@ -46,6 +52,7 @@ mod tests {
     use std::time::Duration;
 
     use super::Offered;
+    use crate::part::RunPart;
     use crate::schedule::{Arrivals, Schedule, Segment};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -55,11 +62,15 @@ mod tests {
         let ramp = Segment { from: 100.0, to: 300.0, duration: 2 * SECOND };
         let segments = vec![Segment::constant(100.0, SECOND), ramp];
         let schedule = Schedule::new(segments, Arrivals::Even).unwrap();
-        let mut offered = Offered::new(std::iter::once(&schedule), SECOND * 3 / 2);
+        let mut offered =
+            Offered::new(std::iter::once((&schedule, RunPart::WHOLE)), SECOND * 3 / 2);
         let counts = [0, 1, 2, 3].map(|number| offered.in_window(number).unwrap());
         assert_eq!(counts, [100, 150, 250, 0]);
-        let mut both = Offered::new([&schedule, &schedule].into_iter(), SECOND * 3 / 2);
-        assert_eq!(both.in_window(1), Some(300));
+        let halves = [1, 2].map(|number| (&schedule, RunPart::new(number, 2).unwrap()));
+        let mut both = Offered::new(halves.into_iter(), SECOND * 3 / 2);
+        assert_eq!(both.in_window(1), Some(150));
+        let mut half = Offered::new(halves.into_iter().take(1), SECOND * 3 / 2);
+        assert_eq!(half.in_window(1), Some(75));
         assert_eq!(Offered::default().in_window(0), None);
     }
 }

@@ -2,16 +2,20 @@
 
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
+
 use super::collector::Row;
 use super::record::{RecordSums, SendAccount};
 use super::thread::ThreadResult;
 use crate::failure::{Errors, Owner};
 use crate::gate::Gate;
+use crate::hlog;
 use crate::injector::Health;
 use crate::lateness::Lateness;
 use crate::little::Occupancy;
 use crate::network::Network;
 use crate::recorder::{Distribution, Figure, Measure, Results, Times};
+use crate::sharing::Sharing;
 use crate::traffic::Traffic;
 use crate::verdict::{Doubt, Evidence, THRESHOLDS, Thresholds, doubt_of_demand, doubts};
 
@@ -20,7 +24,7 @@ use crate::verdict::{Doubt, Evidence, THRESHOLDS, Thresholds, doubt_of_demand, d
 const BASIC: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 
 /// What was sent before what counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// How long it was.
     pub duration: Duration,
@@ -29,7 +33,7 @@ pub struct WarmUp {
 }
 
 /// What came of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// Whether each connection sent as soon as it had its answer.
     pub closed: bool,
@@ -44,14 +48,18 @@ pub struct Outcome {
     /// What the operations of its results are called.
     pub operations: Vec<String>,
     /// All results, by operation and kind.
+    #[serde(skip)]
     pub results: Results,
     /// Whole windows in order.
+    #[serde(skip)]
     pub rows: Vec<Row>,
     /// Of the results those that are in no row.
+    #[serde(skip)]
     pub rest: Results,
     /// How sends were behind schedule.
     pub lateness: Lateness,
     /// From answers to sends, of a closed loop.
+    #[serde(with = "hlog::text")]
     pub turnaround: Times,
     /// What connections did, of a closed loop.
     pub occupancy: Occupancy,
@@ -72,6 +80,8 @@ pub struct Outcome {
     pub stood: Duration,
     /// What does not count.
     pub warm_up: WarmUp,
+    /// Who sent it, where several injectors shared the run.
+    pub sharing: Option<Sharing>,
     /// The demand whose miss ended it, with what was found.
     pub aborted: Option<(Gate, String)>,
     /// The demands by which it was to be ended, and that can't be judged, with what was found.
@@ -110,6 +120,7 @@ impl Default for Outcome {
             health: Health::default(),
             stood: Duration::ZERO,
             warm_up: WarmUp::default(),
+            sharing: None,
             aborted: None,
             unjudged: Vec::new(),
             stopped: false,
@@ -142,6 +153,7 @@ impl Outcome {
             found: self.occupancy.connections(self.measured),
         };
         let mut found = doubts(&evidence, &self.thresholds);
+        found.extend(self.sharing.iter().flat_map(Sharing::doubts));
         let unjudged = self.unjudged.iter();
         found.extend(unjudged.map(|(gate, found)| doubt_of_demand(&gate.to_string(), found)));
         found
@@ -189,9 +201,38 @@ impl Outcome {
         self.warm_up.failed += totals.warm_up.failed;
         self.stood = self.stood.max(*stood);
         self.used_up |= part.used_up;
-        self.health.busy = self.health.busy.max(part.health.busy);
-        self.health.waited = self.health.waited.max(part.health.waited);
-        self.health.stolen = self.health.stolen.max(part.health.stolen);
+        self.health = self.health.worse(&part.health);
+        self
+    }
+
+    /// What came of two parts of one run, which were sent at one time. Results, windows and the
+    /// rest are added elsewhere.
+    #[must_use]
+    pub fn beside(mut self, other: &Self) -> Self {
+        self.connections += other.connections;
+        self.threads += other.threads;
+        self.cpus += other.cpus;
+        self.measured = self.measured.min(other.measured);
+        self.lateness.add(&other.lateness);
+        self.turnaround.add(&other.turnaround);
+        self.occupancy.add(&other.occupancy);
+        self.errors.add(&other.errors);
+        self.network.add(&other.network);
+        for (address, why) in &other.network.left_out {
+            self.network.leave_out(*address, why);
+        }
+        self.traffic.add(&other.traffic);
+        self.last = self.last.max(other.last);
+        self.reconnects += other.reconnects;
+        self.commands += other.commands;
+        self.health = self.health.worse(&other.health);
+        self.stood = self.stood.max(other.stood);
+        self.warm_up.requests += other.warm_up.requests;
+        self.warm_up.failed += other.warm_up.failed;
+        self.aborted = self.aborted.or_else(|| other.aborted.clone());
+        self.unjudged.extend(other.unjudged.iter().cloned());
+        self.stopped |= other.stopped;
+        self.used_up |= other.used_up;
         self
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use flow::dial::{Address, Target};
 
@@ -12,6 +12,7 @@ use super::{EngineError, Load};
 use crate::chance::Chance;
 use crate::gate::Gate;
 use crate::ledger::LedgerLocation;
+use crate::part::RunPart;
 use crate::schedule::Schedule;
 use crate::verdict::{THRESHOLDS, Thresholds};
 
@@ -105,6 +106,11 @@ pub struct Plan {
     pub thresholds: Thresholds,
     /// Where it is kept which requests were sent and answered.
     pub ledger: Option<LedgerLocation>,
+    /// Which of the run's requests it sends; the others are sent elsewhere. The connections are
+    /// its own.
+    pub part: RunPart,
+    /// When what is measured begins, where several injectors begin together.
+    pub start_at: Option<SystemTime>,
 }
 
 /// How long an answer, or a connection, may take where nobody says it.
@@ -129,6 +135,8 @@ impl Plan {
             think: None,
             thresholds: THRESHOLDS,
             ledger: None,
+            part: RunPart::WHOLE,
+            start_at: None,
         }
     }
 
@@ -203,7 +211,7 @@ pub(super) fn last(load: &Load<'_>) -> Result<Option<RequestLimit>, EngineError>
             )));
         }
     }
-    Ok(Some(RequestLimit { next: Arc::default(), requests }))
+    Ok(Some(RequestLimit { next: Arc::default(), requests, part: load.plan.part }))
 }
 
 /// The addresses of a server's name that a load uses, and those that it leaves out.

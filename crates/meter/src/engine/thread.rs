@@ -88,11 +88,7 @@ async fn conduct<W: Workload + 'static>(
     let Task { of_load: (number, first_operation), plan, kept, addresses, say, last, started } =
         task;
     let alarm = Alarm::new().map_err(|error| EngineError::Injector(error.to_string()))?;
-    let ledger = plan.ledger.as_ref().map(|place| {
-        Ledger::create(place, number as u64, plan.threads as u64)
-            .map_err(|error| EngineError::Injector(format!("the ledger can't be made: {error}")))
-    });
-    let ledger = ledger.transpose()?;
+    let ledger = ledger(number, plan)?;
     let opened = open_all(number, (plan, kept), addresses, &workload, &say).await?;
     // Whoever no longer waits has heard of an error elsewhere.
     let Ok(timeline) = started.await else { return Ok(()) };
@@ -151,6 +147,15 @@ async fn conduct<W: Workload + 'static>(
     Ok(())
 }
 
+/// The ledger of thread `number`, where one is kept.
+fn ledger(number: usize, plan: &Plan) -> Result<Option<Ledger>, EngineError> {
+    let Some(place) = &plan.ledger else { return Ok(None) };
+    let (thread, threads) = plan.part.thread(number, plan.threads);
+    let made = Ledger::create(place, thread, threads);
+    made.map(Some)
+        .map_err(|error| EngineError::Injector(format!("the ledger can't be made: {error}")))
+}
+
 /// Opens this thread's connections, the first one alone: if nobody listens, it is told at once.
 async fn open_all<W: Workload>(
     number: usize,
@@ -205,7 +210,7 @@ fn pacing(
     connections: usize,
     limit: Option<RequestLimit>,
 ) -> Pacing {
-    let (thread, threads) = (number as u64, plan.threads as u64);
+    let (thread, threads) = plan.part.thread(number, plan.threads);
     match &plan.pace {
         Pace::Open(schedule) => {
             let due = schedule.clone().warmed_up(plan.warm_up).due(thread, threads);

@@ -57,6 +57,7 @@ impl Summary<'_> {
             "codes": codes(of),
             "last_ns": nanoseconds(of.last),
             "reconnects": of.reconnects,
+            "sharing": of.sharing,
             "warm_up": {
                 "duration_ns": nanoseconds(of.warm_up.duration),
                 "requests": of.warm_up.requests,

@@ -36,8 +36,11 @@ pub struct Begun {
 }
 
 impl Ledger {
-    /// Of a run that leaves its results there.
-    pub fn new(directory: &Path) -> Self {
+    /// Of a run that leaves its results there; all parts of a shared one have its number.
+    pub fn new(directory: &Path, shared: Option<u64>) -> Self {
+        if let Some(run) = shared {
+            return Self { directory: directory.to_owned(), run };
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let nanos = u64::try_from(now.as_nanos()).unwrap_or_default();
         // Two injectors may begin at one moment. 63 bits fit in a bigint.

@@ -20,7 +20,7 @@ const SHARE: &str = "share";
 const LOADS_MAX: usize = 20;
 const NAME_MAX: usize = 40;
 /// What is of the whole run.
-const WHOLE: [&str; 10] = [
+const WHOLE: [&str; 13] = [
     "abort",
     "closed",
     "duration",
@@ -28,7 +28,10 @@ const WHOLE: [&str; 10] = [
     "find-limit",
     "ledger",
     "out",
+    "part",
     "require",
+    "run-id",
+    "start-at",
     "warmup",
     VERDICT,
 ];

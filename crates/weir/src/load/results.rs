@@ -7,8 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use meter::directory::{self, Directory, DirectoryError, RUN_FILE, TEXT};
 use meter::engine::{FinishedWindow, Outcome};
+use meter::machine;
+use meter::merge::PartFile;
+use meter::part::RunPart;
 use meter::report;
 use meter::schedule::Segment;
+use meter::sharing::PartInjector;
 use meter::summary::Summary;
 use serde_json::{Value, json};
 
@@ -62,6 +66,8 @@ impl ResultsPlace {
 pub struct Results {
     path: PathBuf,
     directory: Directory,
+    /// Which part of which run they are, of one that several injectors share.
+    part: Option<(RunPart, String)>,
     /// The disk refused something, which has been said.
     torn: bool,
 }
@@ -74,16 +80,28 @@ impl Results {
         operations: &[String],
         duration: Duration,
     ) -> Result<Self, Failure> {
+        let results = Self::of(path, &describe_all(named), operations, &run_file(named))?;
+        let shared = named.first().map(|(_, first)| &first.shared);
+        let part = shared.and_then(|shared| Some((shared.part?, shared.run_id.clone()?)));
+        Ok(Self { directory: results.directory.lasting(duration), part, ..results })
+    }
+
+    /// The same of a run that is described, and has such a run file.
+    pub fn of(
+        path: PathBuf,
+        run: &Value,
+        operations: &[String],
+        run_file: &str,
+    ) -> Result<Self, Failure> {
         let failed = |error| match error {
             DirectoryError::Taken(_) => Failure::other(error),
             DirectoryError::Io { .. } => {
                 Failure::other(format!("{error}; name another directory with --out"))
             }
         };
-        let directory = Directory::create(&path, &describe_all(named), operations);
-        let directory = directory.map_err(failed)?.lasting(duration);
-        directory::replace(&path.join(RUN_FILE), &run_file(named)).map_err(failed)?;
-        Ok(Self { path, directory, torn: false })
+        let directory = Directory::create(&path, run, operations).map_err(failed)?;
+        directory::replace(&path.join(RUN_FILE), run_file).map_err(failed)?;
+        Ok(Self { path, directory, part: None, torn: false })
     }
 
     /// Writes a window that has ended.
@@ -105,8 +123,12 @@ impl Results {
 
     /// Keeps the report; says where it is.
     pub fn finish(self, outcome: &Outcome, summary: &Summary<'_>) -> String {
-        let Self { path, directory, torn } = self;
+        let Self { path, directory, part, torn } = self;
         let text = path.join(TEXT);
+        let of_part = part.map_or(Ok(()), |(part, run_id)| keep_part(&path, part, run_id, outcome));
+        if let Err(error) = of_part {
+            say(&format!("{error}; it can't be merged with others"));
+        }
         let page = match directory.finish(outcome, summary) {
             Err(error) => return format!("report: {}, in part: {error}", text.display()),
             Ok(Some(course)) => report::write_ended(&path, course, outcome, summary),
@@ -121,6 +143,19 @@ impl Results {
             Ok(page) => format!("report: {}", page.display()),
         }
     }
+}
+
+/// Keeps what a merge needs besides the windows.
+fn keep_part(
+    path: &Path,
+    part: RunPart,
+    run_id: String,
+    outcome: &Outcome,
+) -> Result<(), DirectoryError> {
+    let injector = PartInjector::new(part, machine::host(), &outcome.network);
+    let file = PartFile { run_id, injector, outcome: outcome.clone() };
+    let text = serde_json::to_string(&file).unwrap_or_default();
+    directory::replace(&path.join(directory::PART), &text)
 }
 
 /// A terminal that is gone ends no run.
@@ -179,7 +214,7 @@ fn is_open(header: &str) -> bool {
 
 /// The run as it is run, without what is secret.
 fn describe(command: &Command) -> Value {
-    let Command { options, url, speed, means, require, abort, .. } = command;
+    let Command { options, url, speed, means, shared, require, abort, .. } = command;
     let (mut method, mut body, mut http) = (None, "", Value::Null);
     let (mut redis, mut postgres, mut influx_write) = (None, None, None);
     match options {
@@ -227,6 +262,9 @@ fn describe(command: &Command) -> Value {
         "abort": words(abort),
         "think": command.given.get("think").and_then(toml::Value::as_str),
         "ledger": command.ledger,
+        "part": shared.part.map(|part| part.to_string()),
+        "run_id": shared.run_id,
+        "start_at": shared.start_at.map(meter::summary::date_time),
         "expected_round_trip_ns": command.expect_rtt.map(|span| span.as_nanos() as u64),
     })
 }

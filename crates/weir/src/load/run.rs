@@ -10,6 +10,7 @@ use meter::summary::Summary;
 use super::Command;
 use super::ledger::Ledger;
 use super::limit;
+use super::merge::next_step;
 use super::results::Results;
 use super::signals::stop_at_signals;
 use super::view::View;
@@ -24,7 +25,7 @@ pub fn run(named: &[NamedLoad<'_>], out: &mut dyn Write) -> Result<u8, Failure> 
     let Some((_, first)) = named.first() else { return Ok(DONE) };
     let stop = Stop::default();
     let path = first.place.path();
-    let ledger = first.ledger.then(|| Ledger::new(&path));
+    let ledger = first.ledger.then(|| Ledger::new(&path, first.shared.number()));
     let (mut loads, mut kept) = (Vec::new(), Vec::new());
     for (number, (name, command)) in named.iter().enumerate() {
         let place = ledger.as_ref().map(|ledger| ledger.place(number));
@@ -37,7 +38,7 @@ pub fn run(named: &[NamedLoad<'_>], out: &mut dyn Write) -> Result<u8, Failure> 
     for load in &mut loads {
         load.plan.abort = on(&load.plan.abort, &operations)?;
     }
-    let require = on(&first.require, &operations)?;
+    let require = first.demands(&operations)?;
     let sought = first.find_limit.clone().map(|gate| gate.on(&operations));
     let sought = sought.transpose().map_err(Failure::other)?;
     if sought.is_some() && loads.len() > 1 {
@@ -81,13 +82,39 @@ pub fn run(named: &[NamedLoad<'_>], out: &mut dyn Write) -> Result<u8, Failure> 
     if let Some(ledger) = ledger {
         writeln!(out, "{}", ledger.end(named))?;
     }
+    if let Some(next) = next(named, &summary) {
+        writeln!(out, "{next}")?;
+    }
+    Ok(exit_code(&summary))
+}
+
+impl Command {
+    /// What the run has to reach; a part is judged with all others, where they are merged.
+    fn demands(&self, operations: &[String]) -> Result<Vec<Gate>, Failure> {
+        let demands = on(&self.require, operations)?;
+        Ok(if self.shared.part.is_some() { Vec::new() } else { demands })
+    }
+}
+
+/// What to do next, where there is something.
+fn next(named: &[NamedLoad<'_>], summary: &Summary<'_>) -> Option<String> {
+    let (_, first) = named.first()?;
+    if let Some((part, run_id)) = first.shared.part.zip(first.shared.run_id.as_ref()) {
+        return Some(next_step(part, run_id));
+    }
+    let demand = summary.next_demand().filter(|_| named.len() == 1)?;
+    Some(format!("next: {} --find-limit '{demand}'", first.same()))
+}
+
+/// What the program ends with.
+pub fn exit_code(summary: &Summary<'_>) -> u8 {
     if summary.is_invalid() {
-        return Ok(INVALID);
+        INVALID
+    } else if summary.has_missed() || summary.is_failing() {
+        BAD_NEWS
+    } else {
+        DONE
     }
-    if let Some(demand) = summary.next_demand().filter(|_| named.len() == 1) {
-        writeln!(out, "next: {} --find-limit '{demand}'", first.same())?;
-    }
-    Ok(if summary.has_missed() || summary.is_failing() { BAD_NEWS } else { DONE })
 }
 
 /// Names the addresses of the server's name that were not used, each in a line.
@@ -97,7 +124,7 @@ pub fn left_out(network: &Network) -> String {
 }
 
 /// Demands on the operations that they name.
-fn on(gates: &[Gate], operations: &[String]) -> Result<Vec<Gate>, Failure> {
+pub fn on(gates: &[Gate], operations: &[String]) -> Result<Vec<Gate>, Failure> {
     let on = gates.iter().map(|gate| gate.clone().on(operations));
     on.collect::<Result<_, _>>().map_err(Failure::other)
 }

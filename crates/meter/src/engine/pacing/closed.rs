@@ -9,6 +9,7 @@ use std::time::Instant;
 use super::{ConnectionStep, Job, PacerStep};
 use crate::chance::Chance;
 use crate::engine::Think;
+use crate::part::RunPart;
 
 /// The numbers of requests of which there are only so many. Threads share the next number, so that
 /// none is left when the first thread has no more.
@@ -16,6 +17,8 @@ use crate::engine::Think;
 pub struct RequestLimit {
     pub next: Arc<AtomicU64>,
     pub requests: u64,
+    /// Which of them are to be sent here.
+    pub part: RunPart,
 }
 
 /// The numbers that a thread gives to its requests.
@@ -44,7 +47,8 @@ impl Numbers {
                 Some(number)
             }
             Self::Limited { limit, is_used_up } => {
-                let number = limit.next.fetch_add(1, Ordering::Relaxed);
+                let taken = limit.next.fetch_add(1, Ordering::Relaxed);
+                let number = taken.saturating_mul(limit.part.of()) + limit.part.index();
                 *is_used_up |= number >= limit.requests;
                 (number < limit.requests).then_some(number)
             }

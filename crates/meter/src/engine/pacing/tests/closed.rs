@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::{ConnectionStep, Job, MS, PacerStep, send};
 use crate::engine::Think;
 use crate::engine::pacing::{ClosedLoop, Numbers, Pacing, RequestLimit, ThinkSpan, ThinkTimes};
+use crate::part::RunPart;
 
 const LENGTH: Duration = Duration::from_secs(1);
 
@@ -22,7 +23,7 @@ fn closed(pacing: &mut Pacing) -> &mut ClosedLoop {
 }
 
 fn limit(requests: u64) -> RequestLimit {
-    RequestLimit { next: Arc::default(), requests }
+    RequestLimit { next: Arc::default(), requests, part: RunPart::WHOLE }
 }
 
 /// The moment until which the pacer sleeps.

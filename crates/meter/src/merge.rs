@@ -1,0 +1,293 @@
+//! The directories of the parts of a run, read side by side as one run: histograms are added,
+//! window by window, so that a percentile is that of all requests in one histogram.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::directory::{self, HistogramPart, Tag, rows};
+use crate::engine::{FinishedWindow, Outcome, Row, Window, row};
+use crate::hlog;
+use crate::part::RunPart;
+use crate::recorder::{Correction, Results};
+use crate::sharing::{PartInjector, Sharing};
+use crate::verdict::{THRESHOLDS, Thresholds};
+
+/// What a part of a run leaves besides its windows: `part.json`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PartFile {
+    /// What all parts of the run are known by.
+    pub run_id: String,
+    /// Who has sent it.
+    pub injector: PartInjector,
+    /// What came of it, results aside.
+    pub outcome: Outcome,
+}
+
+/// Parts can't be merged.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// There is nothing to merge.
+    #[error("name the directories of at least two parts")]
+    TooFew,
+    /// A directory is not of a part, or of one that has not ended.
+    #[error(
+        "{0} has no part of a run that has ended: merge what `--part` has left, without those \
+             that were killed"
+    )]
+    NoPart(PathBuf),
+    /// A file can't be read.
+    #[error("{path} can't be read: {what}")]
+    Damaged {
+        /// The file that is not as it was written.
+        path: PathBuf,
+        what: String,
+    },
+    /// Two directories are not of one run.
+    #[error("{first} and {other} are not of one run: {what}")]
+    Unlike {
+        /// The directory that others are held against.
+        first: PathBuf,
+        other: PathBuf,
+        what: String,
+    },
+}
+
+/// A directory of a part.
+#[derive(Debug)]
+struct PartDirectory {
+    path: PathBuf,
+    /// What was run: `run.json`.
+    about: Value,
+    file: PartFile,
+}
+
+/// The parts of one run, in the order of their numbers.
+#[derive(Debug)]
+pub struct Parts(Vec<PartDirectory>);
+
+fn damaged(path: &Path, error: impl ToString) -> MergeError {
+    MergeError::Damaged { path: path.to_owned(), what: error.to_string() }
+}
+
+impl PartDirectory {
+    fn read(path: &Path) -> Result<Self, MergeError> {
+        let text = |name: &str| {
+            let file = path.join(name);
+            match std::fs::read_to_string(&file) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    Err(MergeError::NoPart(path.to_owned()))
+                }
+                text => text.map_err(|error| damaged(&file, error)),
+            }
+        };
+        let (about, file) = (text(directory::RUN)?, text(directory::PART)?);
+        let about =
+            serde_json::from_str(&about).map_err(|e| damaged(&path.join(directory::RUN), e));
+        let file = serde_json::from_str(&file).map_err(|e| damaged(&path.join(directory::PART), e));
+        Ok(Self { path: path.to_owned(), about: about?, file: file? })
+    }
+
+    fn part(&self) -> RunPart {
+        self.file.injector.part
+    }
+
+    /// What was run, but for what is of this part alone.
+    fn run(&self) -> Value {
+        let mut run = self.about["run"].clone();
+        if let Some(run) = run.as_object_mut() {
+            run.remove("part");
+        }
+        run
+    }
+
+    /// Why another directory is not of the same run.
+    fn differs_from(&self, other: &Self) -> Option<String> {
+        let (mine, theirs) = (&self.file, &other.file);
+        if mine.run_id != theirs.run_id {
+            return Some(format!("one is {:?}, the other {:?}", mine.run_id, theirs.run_id));
+        }
+        if self.part().of() != other.part().of() {
+            return Some(format!("one is part {}, the other {}", self.part(), other.part()));
+        }
+        if self.part() == other.part() {
+            return Some(format!("both are part {}", self.part()));
+        }
+        if mine.outcome.wall != theirs.outcome.wall {
+            return Some("they began at different times".to_owned());
+        }
+        let (mine, theirs) = (self.run(), other.run());
+        let keys = mine.as_object().into_iter().flatten().map(|(key, _)| key);
+        let differing = { keys }.find(|key| mine[*key] != theirs[*key]);
+        let differing = differing.map(|key| format!("{key} is {} and {}", mine[key], theirs[key]));
+        differing.or_else(|| (mine != theirs).then(|| "their run files differ".to_owned()))
+    }
+
+    fn rows(&self) -> Result<Vec<Row>, MergeError> {
+        let path = self.path.join(directory::ROWS);
+        let file = File::open(&path).map_err(|error| damaged(&path, error))?;
+        rows::read(BufReader::new(file)).collect::<Result<_, _>>().map_err(|e| damaged(&path, e))
+    }
+
+    fn log(&self) -> Result<PartLog, MergeError> {
+        let path = self.path.join(directory::LOG);
+        let file = File::open(&path).map_err(|error| damaged(&path, error))?;
+        Ok(PartLog { path, lines: Box::new(hlog::read(BufReader::new(file))), next: None })
+    }
+}
+
+/// The log of a part, read window by window.
+struct PartLog {
+    path: PathBuf,
+    lines: Box<dyn Iterator<Item = Result<hlog::Line, hlog::LogError>>>,
+    next: Option<hlog::Line>,
+}
+
+impl PartLog {
+    /// All that ended before this second and has not been read yet.
+    fn before(&mut self, second: u64) -> Result<Results, MergeError> {
+        let mut results = Results::default();
+        loop {
+            let line = match self.next.take() {
+                Some(line) => line,
+                None => match self.lines.next() {
+                    None => return Ok(results),
+                    Some(line) => line.map_err(|error| damaged(&self.path, error))?,
+                },
+            };
+            if line.start >= Duration::from_secs(second) {
+                self.next = Some(line);
+                return Ok(results);
+            }
+            put(&mut results, &line);
+        }
+    }
+}
+
+/// Adds a line of a log. That without a tag is the sum of others, and tags of a newer version say
+/// what this one does not know.
+fn put(results: &mut Results, line: &hlog::Line) {
+    let tag = line.tag.as_deref().and_then(Tag::read);
+    let Some(Tag { operation, kind, measure, part }) = tag else { return };
+    if part == HistogramPart::Measured {
+        return results.add_times(operation, kind, measure, &line.times);
+    }
+    let mut correction = Correction::default();
+    correction.add_side(&line.times, part == HistogramPart::Instead);
+    results.correct(operation, kind, measure, &correction);
+}
+
+impl Parts {
+    /// Reads what the directories say, their windows aside.
+    ///
+    /// # Errors
+    /// They are not the parts of one run.
+    pub fn read(directories: &[PathBuf]) -> Result<Self, MergeError> {
+        let parts = directories.iter().map(|path| PartDirectory::read(path));
+        let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
+        parts.sort_by_key(PartDirectory::part);
+        for (at, part) in parts.iter().enumerate() {
+            for other in &parts[..at] {
+                if let Some(what) = other.differs_from(part) {
+                    let (first, other) = (other.path.clone(), part.path.clone());
+                    return Err(MergeError::Unlike { first, other, what });
+                }
+            }
+        }
+        if parts.len() < 2 {
+            return Err(MergeError::TooFew);
+        }
+        Ok(Self(parts))
+    }
+
+    /// What was run, as each of the parts says it.
+    pub fn run(&self) -> Value {
+        let mut run = self.0.first().map(PartDirectory::run).unwrap_or_default();
+        if let Some(run) = run.as_object_mut() {
+            let merged = self.0.iter().map(|part| part.part().to_string()).collect::<Vec<_>>();
+            run.insert("parts".to_owned(), merged.into());
+        }
+        run
+    }
+
+    /// What the operations of the results are called.
+    pub fn operations(&self) -> &[String] {
+        self.0.first().map_or(&[], |part| &part.file.outcome.operations)
+    }
+
+    /// Adds up all windows, each of which is handed to `each_window` in its order, and gives what
+    /// came of the whole run. A window counts that all parts have ended.
+    ///
+    /// # Errors
+    /// Something can't be read.
+    pub fn merge(
+        &self,
+        mut each_window: impl FnMut(&FinishedWindow),
+    ) -> Result<Outcome, MergeError> {
+        let rows = self.0.iter().map(PartDirectory::rows).collect::<Result<Vec<_>, _>>()?;
+        let mut logs = self.0.iter().map(PartDirectory::log).collect::<Result<Vec<_>, _>>()?;
+        let mut outcome = self.outcome();
+        let whole = rows.iter().map(Vec::len).min().unwrap_or_default();
+        for number in 0..whole as u64 {
+            let (mut window, mut offered) = (Window::default(), 0);
+            for (row, log) in
+                rows.iter().filter_map(|rows| rows.get(number as usize)).zip(&mut logs)
+            {
+                offered += row.offered;
+                window.sent += row.sent;
+                window.late += row.late;
+                window.busy = window.busy.max(row.busy);
+                let paused = window.results.paused.max(row.paused);
+                window.results.add(&log.before(number + 1)?);
+                // Injectors pause beside one another.
+                window.results.paused = paused;
+            }
+            outcome.results.add(&window.results);
+            let row = row(number, offered, &window, &outcome.thresholds.tolerance());
+            let finished = FinishedWindow { wall: outcome.wall, row, results: window.results };
+            each_window(&finished);
+            outcome.rows.push(finished.row);
+        }
+        for log in &mut logs {
+            outcome.rest.add(&log.before(u64::MAX)?);
+        }
+        outcome.results.add(&outcome.rest.clone());
+        Ok(outcome)
+    }
+
+    /// What came of all parts, their results aside.
+    fn outcome(&self) -> Outcome {
+        let outcomes = self.0.iter().map(|part| &part.file.outcome);
+        let first = outcomes.clone().next().cloned().unwrap_or_default();
+        let outcome = outcomes.skip(1).fold(first, Outcome::beside);
+        let injectors = self.0.iter().map(|part| part.file.injector.clone()).collect();
+        Outcome { sharing: Some(Sharing { parts: self.count(), injectors }), ..outcome }
+    }
+
+    /// Beyond what the run is invalid.
+    pub fn thresholds(&self) -> Thresholds {
+        self.0.first().map_or(THRESHOLDS, |part| part.file.outcome.thresholds)
+    }
+
+    /// How many parts the run has, of which some may be missing.
+    pub fn count(&self) -> u64 {
+        self.0.first().map_or(1, |part| part.part().of())
+    }
+
+    /// Whether none is missing.
+    pub fn are_all(&self) -> bool {
+        self.0.len() as u64 == self.count()
+    }
+
+    /// The directories, in the order of their parts.
+    pub fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(|part| &*part.path)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! A run that several injectors share: who sent which part, and what speaks against the sum.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::network::Network;
+use crate::part::RunPart;
+use crate::verdict::Doubt;
+
+/// The injectors of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sharing {
+    /// How many parts the run has.
+    pub parts: u64,
+    /// Those that are there, by their parts.
+    pub injectors: Vec<PartInjector>,
+}
+
+/// The injector of one part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartInjector {
+    pub part: RunPart,
+    /// What its machine is called.
+    pub host: String,
+    /// The shortest round trip to each address, where the kernel told one.
+    pub round_trips: Vec<(String, Duration)>,
+}
+
+/// By how much round trips of two injectors to one address may differ: by more than this factor,
+/// and by more than this time.
+const ROUND_TRIPS_FACTOR: u32 = 2;
+const ROUND_TRIPS_MIN: Duration = Duration::from_micros(200);
+
+impl PartInjector {
+    /// That of a part which has seen this of the network.
+    pub fn new(part: RunPart, host: String, network: &Network) -> Self {
+        let told = |way: &crate::network::NetworkPath| Some((way.address.clone(), way.round_trip?));
+        let round_trips = network.ways().into_iter().filter_map(told).collect();
+        Self { part, host, round_trips }
+    }
+}
+
+impl fmt::Display for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut hosts: Vec<_> = self.injectors.iter().map(|of| &*of.host).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        write!(f, "{} of {} parts, from {}", self.injectors.len(), self.parts, hosts.join(", "))
+    }
+}
+
+impl Sharing {
+    /// Why the sum of the parts can't be believed; nothing where it can.
+    pub fn doubts(&self) -> Vec<Doubt> {
+        let missing = (1..=self.parts).filter(|number| {
+            self.injectors.iter().all(|injector| injector.part.number() != *number)
+        });
+        let missing: Vec<_> = missing.map(|number| number.to_string()).collect();
+        let mut doubts = Vec::new();
+        if !missing.is_empty() {
+            doubts.push(Doubt {
+                cause: format!("of {} parts there is no part {}", self.parts, missing.join(", ")),
+                remedy: "its requests were not sent, or its results are elsewhere: run all parts \
+                         again, or merge its directory, too"
+                    .to_owned(),
+            });
+        }
+        doubts.extend(self.unlike_ways());
+        doubts
+    }
+
+    /// For each address the nearest and the farthest injector, where that is another world.
+    fn unlike_ways(&self) -> impl Iterator<Item = Doubt> {
+        let each = self.injectors.iter().flat_map(|injector| {
+            injector.round_trips.iter().map(move |(address, trip)| (address, *trip, injector))
+        });
+        let mut ways: Vec<_> = each.collect();
+        ways.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        let by_address = ways.chunk_by(|a, b| a.0 == b.0);
+        let doubts: Vec<_> = by_address
+            .filter_map(|ways| {
+                let (address, least, near) = ways.first()?;
+                let (_, most, far) = ways.last()?;
+                is_unlike(*least, *most).then(|| Doubt {
+                    cause: format!(
+                        "the least round trip to {address} is {least:.1?} from part {} ({}) and \
+                         {most:.1?} from part {} ({})",
+                        near.part, near.host, far.part, far.host
+                    ),
+                    remedy:
+                        "run all injectors at one distance from the server: the percentiles of \
+                             their sum are those of two networks"
+                            .to_owned(),
+                })
+            })
+            .collect();
+        doubts.into_iter()
+    }
+}
+
+/// Whether two round trips are those of two networks.
+fn is_unlike(least: Duration, most: Duration) -> bool {
+    most > least * ROUND_TRIPS_FACTOR && most - least > ROUND_TRIPS_MIN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+
+    fn sharing(parts: u64, injectors: &[(u64, &[(&str, u32)])]) -> Sharing {
+        let injector = |(number, ways): &(u64, &[(&str, u32)])| PartInjector {
+            part: RunPart::new(*number, parts).unwrap(),
+            host: format!("host{number}"),
+            round_trips: ways.iter().map(|(at, us)| ((*at).to_owned(), US * *us)).collect(),
+        };
+        Sharing { parts, injectors: injectors.iter().map(injector).collect() }
+    }
+
+    #[test]
+    fn a_part_that_is_missing_speaks_against_the_run() {
+        let whole = sharing(2, &[(1, &[]), (2, &[])]);
+        assert_eq!(whole.doubts(), []);
+        assert_eq!(whole.to_string(), "2 of 2 parts, from host1, host2");
+        let doubts = sharing(4, &[(1, &[]), (3, &[])]).doubts();
+        assert_eq!(doubts[0].cause, "of 4 parts there is no part 2, 4");
+    }
+
+    #[test]
+    fn injectors_at_two_distances_speak_against_the_run() {
+        let ways = |first, second| {
+            sharing(2, &[(1, &[("a", first), ("b", 100)]), (2, &[("a", second)])]).doubts()
+        };
+        for (first, second, unlike) in [
+            (100, 150, false),
+            (100, 250, false),
+            (100, 300, false),
+            (100, 301, true),
+            (900, 1_200, false),
+            (900, 1_801, true),
+            (2_100, 100, true),
+        ] {
+            assert_eq!(ways(first, second).len(), usize::from(unlike), "{first} {second}");
+        }
+        let cause = &ways(2_100, 100)[0].cause;
+        assert!(cause.contains("100.0\u{b5}s from part 2/2 (host2)"), "{cause}");
+    }
+}

@@ -1,0 +1,161 @@
+//! `weir load merge`: the results of the parts of a run, as those of one run.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use meter::directory::{self, LEDGER, LEDGER_BITS, RUN_FILE};
+use meter::gate::{Gate, Sliding};
+use meter::merge::Parts;
+use meter::part::RunPart;
+use meter::summary::Summary;
+use serde_json::Value;
+
+use super::results::{Results, ResultsPlace};
+use super::run::{exit_code, on};
+use crate::exit::Failure;
+
+/// Which directories, and where their sum goes.
+#[derive(Debug, Args)]
+pub struct Command {
+    /// The directories that the parts of one run have left
+    #[arg(value_name = "DIR", required = true, num_args = 1..)]
+    directories: Vec<PathBuf>,
+    #[command(flatten)]
+    place: ResultsPlace,
+    /// What the whole run must reach, in place of what its parts were given
+    #[arg(long, value_name = "DEMAND")]
+    require: Vec<Gate>,
+}
+
+/// Adds up the parts, and judges their sum.
+pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
+    let parts = Parts::read(&command.directories).map_err(Failure::other)?;
+    let run = parts.run();
+    let require = on(&demands(command, &run)?, parts.operations())?;
+    let path = command.place.path();
+    let mut results = Results::of(path.clone(), &run, parts.operations(), &run_file(&parts))?;
+    let mut sliding = Sliding::new(&require, parts.thresholds().tolerance());
+    let merged = parts.merge(|ended| {
+        results.window(ended);
+        sliding.window(&ended.results);
+    });
+    let outcome = match merged {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            results.discard();
+            return Err(Failure::other(error));
+        }
+    };
+    sliding.end(&outcome.rest);
+    let summary = Summary::new(&outcome, &require).with_stretches(&sliding);
+    let ledger = merge_ledgers(&parts, &path)?;
+    let kept = results.finish(&outcome, &summary);
+    writeln!(out, "{summary}{kept}")?;
+    if let Some(words) = ledger {
+        writeln!(out, "{words}")?;
+    }
+    Ok(exit_code(&summary))
+}
+
+/// The demands of the command line, or those that the parts were given.
+fn demands(command: &Command, run: &Value) -> Result<Vec<Gate>, Failure> {
+    if !command.require.is_empty() {
+        return Ok(command.require.clone());
+    }
+    let first = run["loads"].get(0).unwrap_or(run);
+    let words = first["require"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    words.map(str::parse).collect::<Result<_, _>>().map_err(Failure::other)
+}
+
+/// The run file of the parts, without what was of one of them.
+fn run_file(parts: &Parts) -> String {
+    let file = parts.directories().next().map(|first| first.join(RUN_FILE));
+    let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    let is_of_part = |line: &&str| ["part =", "out ="].iter().any(|key| line.starts_with(key));
+    text.lines().filter(|line| !is_of_part(line)).flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Puts the ledgers of all parts together: each has the numbers that no other one has. Says what is
+/// to be done with it; nothing where no ledger was kept.
+fn merge_ledgers(parts: &Parts, out: &Path) -> Result<Option<String>, Failure> {
+    let documents = parts.directories().map(|from| fs::read_to_string(from.join(LEDGER)));
+    let Ok(texts) = documents.collect::<Result<Vec<_>, _>>() else { return Ok(None) };
+    let documents = texts.iter().map(|text| serde_json::from_str::<Value>(text));
+    let documents = documents.collect::<Result<Vec<_>, _>>().map_err(Failure::other)?;
+    if !parts.are_all() {
+        return Ok(Some("no ledger: a part is missing, and with it what it has sent".to_owned()));
+    }
+    let refused = |error: std::io::Error| Failure::other(format!("no ledger: {error}"));
+    let bits = out.join(LEDGER_BITS);
+    fs::create_dir_all(&bits).map_err(refused)?;
+    for from in parts.directories() {
+        for file in fs::read_dir(from.join(LEDGER_BITS)).map_err(refused)? {
+            let file = file.map_err(refused)?;
+            fs::copy(file.path(), bits.join(file.file_name())).map_err(refused)?;
+        }
+    }
+    let document = merged_ledger(&documents, parts.count());
+    directory::replace(&out.join(LEDGER), &format!("{document:#}\n")).map_err(Failure::other)?;
+    Ok(Some(format!("ledger: weir load verify {}", out.display())))
+}
+
+/// What the bits of all parts are of: the threads are those of all parts; of what servers counted,
+/// the least is from before, and the most from behind.
+fn merged_ledger(documents: &[Value], parts: u64) -> Value {
+    let mut merged = documents.first().cloned().unwrap_or_default();
+    let loads = merged["loads"].as_array_mut().into_iter().flatten();
+    for (number, load) in loads.enumerate() {
+        let threads = load["threads"].as_u64().unwrap_or(1);
+        load["threads"] = (threads * parts).into();
+        for (key, is_better) in [("before", u64::lt as fn(&u64, &u64) -> bool), ("after", u64::gt)]
+        {
+            let counts = load[key].as_object_mut().into_iter().flatten();
+            for (name, count) in counts {
+                let of = documents.iter().map(|of| of["loads"][number][key][name].as_u64());
+                let Some(all) = of.collect::<Option<Vec<_>>>() else { continue };
+                let best = all.into_iter().reduce(|a, b| if is_better(&b, &a) { b } else { a });
+                *count = best.into();
+            }
+        }
+    }
+    merged
+}
+
+/// What is said of a part when it has ended.
+pub fn next_step(part: RunPart, run_id: &str) -> String {
+    format!(
+        "part {part} of {run_id}: `weir load merge DIR...` makes one run of all parts, and judges \
+         it"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::merged_ledger;
+
+    #[test]
+    fn ledgers_join_with_all_threads_and_what_servers_counted_around_the_run() {
+        let of = |before: u64, after: u64| {
+            json!({ "schema": 1, "loads": [{
+                "name": "load", "threads": 2, "kept": { "run": 7 },
+                "before": { "inserted": before }, "after": { "inserted": after },
+            }] })
+        };
+        let merged = merged_ledger(&[of(5, 90), of(3, 100), of(4, 95)], 3);
+        let load = &merged["loads"][0];
+        assert_eq!((&load["threads"], &load["kept"]["run"]), (&json!(6), &json!(7)));
+        assert_eq!(
+            (&load["before"]["inserted"], &load["after"]["inserted"]),
+            (&json!(3), &json!(100))
+        );
+        let null = json!({ "loads": [{ "threads": 1, "before": null, "after": null }] });
+        assert_eq!(
+            merged_ledger(&[null.clone(), null.clone()], 2)["loads"][0]["before"],
+            json!(null)
+        );
+    }
+}
