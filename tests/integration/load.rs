@@ -5,6 +5,7 @@ mod ledger;
 mod parts;
 mod pauses;
 mod several;
+mod stream;
 mod truth;
 
 use std::fs;

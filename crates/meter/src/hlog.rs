@@ -224,30 +224,40 @@ fn take(bytes: &mut &[u8]) -> Option<i64> {
     Some((value >> 1).cast_signed() ^ -((value & 1).cast_signed()))
 }
 
+/// A histogram as it is in a log, by itself.
+pub fn text(times: &Times) -> String {
+    BASE64.encode(encode(times))
+}
+
+/// The histogram that [`text`] gave.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn times(text: &str) -> Result<Times, &'static str> {
+    decode(&BASE64.decode(text).map_err(|_| "it is not base64")?)
+}
+
 /// Histograms within other documents, as they are in a log.
-pub mod text {
-    use base64::Engine;
+pub mod within {
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    use super::{BASE64, Times, decode, encode};
+    use super::Times;
 
-    /// Writes a histogram as base64.
+    /// Writes a histogram as text.
     ///
     /// # Errors
     /// As the serializer's.
     pub fn serialize<S: Serializer>(times: &Times, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&BASE64.encode(encode(times)))
+        serializer.serialize_str(&super::text(times))
     }
 
-    /// Reads one.
+    /// Reads a histogram from its text.
     ///
     /// # Errors
-    /// It is none.
+    /// What is wrong with it.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Times, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let bytes = BASE64.decode(text).map_err(D::Error::custom)?;
-        decode(&bytes).map_err(D::Error::custom)
+        super::times(&String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 

@@ -43,10 +43,10 @@ pub struct Lateness {
     /// Those that waited for a connection.
     pub blocked: u64,
     /// How late all sends were.
-    #[serde(with = "hlog::text")]
+    #[serde(with = "hlog::within")]
     pub times: Times,
     /// How long those that waited for a connection did.
-    #[serde(with = "hlog::text")]
+    #[serde(with = "hlog::within")]
     pub waits: Times,
 }
 

@@ -25,6 +25,7 @@
 //   merge: the parts of a run that several injectors shared
 //   directory: the results of a run on disk
 //   course: the windows of a run, merged to few points
+//   stream: windows as points for dashboards
 //   summary: the outcome in words and in JSON
 //   limit: the search for the highest rate that holds
 //   verify: what a server has of what was written
@@ -64,6 +65,7 @@ pub mod redis;
 pub mod report;
 pub mod schedule;
 pub mod sharing;
+pub mod stream;
 pub mod summary;
 pub mod traffic;
 pub mod url;

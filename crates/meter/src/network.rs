@@ -16,7 +16,7 @@ use crate::recorder::{Times, nanoseconds};
 pub struct NetworkPath {
     pub address: String,
     /// How long connections took to open, by the kernel's handshake.
-    #[serde(with = "hlog::text")]
+    #[serde(with = "hlog::within")]
     pub connects: Times,
     /// The shortest round trip; nothing where the kernel does not tell.
     pub round_trip: Option<Duration>,

@@ -17,6 +17,7 @@ mod run;
 mod shared_run;
 mod signals;
 mod speed;
+mod stream;
 #[cfg(test)]
 pub(crate) mod tests;
 mod verify;
@@ -41,6 +42,7 @@ use crate::exit::{DONE, Failure};
 use file::RunFile;
 use shared_run::SharedRun;
 use speed::Speed;
+use stream::StreamOptions;
 use workload::WorkloadOptions;
 
 /// A load, or something else that has to do with loads.
@@ -188,6 +190,8 @@ pub struct Command {
     find_limit: Option<Gate>,
     #[command(flatten)]
     shared: SharedRun,
+    #[command(flatten)]
+    stream: StreamOptions,
     #[command(flatten)]
     place: results::ResultsPlace,
     /// What the run must reach, as 'p99<20ms', 'service p50<1ms', 'errors<0.1%', 'rate>1900' or

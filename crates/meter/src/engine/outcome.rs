@@ -59,7 +59,7 @@ pub struct Outcome {
     /// How sends were behind schedule.
     pub lateness: Lateness,
     /// From answers to sends, of a closed loop.
-    #[serde(with = "hlog::text")]
+    #[serde(with = "hlog::within")]
     pub turnaround: Times,
     /// What connections did, of a closed loop.
     pub occupancy: Occupancy,

@@ -20,7 +20,7 @@ const SHARE: &str = "share";
 const LOADS_MAX: usize = 20;
 const NAME_MAX: usize = 40;
 /// What is of the whole run.
-const WHOLE: [&str; 13] = [
+const WHOLE: [&str; 14] = [
     "abort",
     "closed",
     "duration",
@@ -32,6 +32,7 @@ const WHOLE: [&str; 13] = [
     "require",
     "run-id",
     "start-at",
+    "stream",
     "warmup",
     VERDICT,
 ];

@@ -192,6 +192,9 @@ fn run_file(named: &[NamedLoad<'_>]) -> String {
     let loads = named.iter().map(|(name, command)| {
         let mut given = command.given.clone();
         given.insert("url".to_owned(), command.url.without_secrets().into());
+        if let Some(stream) = &command.stream.stream {
+            given.insert("stream".to_owned(), stream.without_secrets().into());
+        }
         if let Some(headers) = given.get_mut("header").and_then(toml::Value::as_array_mut) {
             headers.retain(|header| {
                 let name = header.as_str().and_then(|text| text.split_once(':'));

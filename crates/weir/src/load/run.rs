@@ -1,6 +1,7 @@
 //! One run, of one load or of several at a time.
 
 use std::io::Write;
+use std::path::Path;
 
 use meter::engine::{self, Plan, Stop};
 use meter::gate::{Gate, Sliding};
@@ -13,6 +14,7 @@ use super::limit;
 use super::merge::next_step;
 use super::results::Results;
 use super::signals::stop_at_signals;
+use super::stream::Stream;
 use super::view::View;
 use crate::exit::{BAD_NEWS, DONE, Failure, INVALID};
 
@@ -49,6 +51,7 @@ pub fn run(named: &[NamedLoad<'_>], out: &mut dyn Write) -> Result<u8, Failure> 
         return limit::find(first, load, &gate, &require, out);
     }
     let duration = loads[0].plan.duration();
+    let stream = Stream::begin(&first.stream, &first.name(&path), &operations)?;
     let mut results = Results::create(named, path.clone(), &operations, duration)?;
     let ledger = match ledger.map(|ledger| ledger.begin(named, kept)).transpose() {
         Ok(ledger) => ledger,
@@ -62,6 +65,7 @@ pub fn run(named: &[NamedLoad<'_>], out: &mut dyn Write) -> Result<u8, Failure> 
     let mut sliding = Sliding::new(&require, loads[0].plan.thresholds.tolerance());
     let outcome = engine::run_all(&loads, |ended| {
         results.window(ended);
+        stream.iter().for_each(|stream| stream.window(ended));
         sliding.window(&ended.results);
         view.window(ended);
     });
@@ -79,8 +83,9 @@ pub fn run(named: &[NamedLoad<'_>], out: &mut dyn Write) -> Result<u8, Failure> 
     // The files are whole before anything is printed.
     let kept = results.finish(&outcome, &summary);
     writeln!(out, "{summary}{}{kept}", left_out(&outcome.network))?;
-    if let Some(ledger) = ledger {
-        writeln!(out, "{}", ledger.end(named))?;
+    let streamed = stream.map(|stream| stream.finish(&outcome));
+    for line in streamed.into_iter().chain(ledger.map(|ledger| ledger.end(named))) {
+        writeln!(out, "{line}")?;
     }
     if let Some(next) = next(named, &summary) {
         writeln!(out, "{next}")?;
@@ -89,6 +94,12 @@ pub fn run(named: &[NamedLoad<'_>], out: &mut dyn Write) -> Result<u8, Failure> 
 }
 
 impl Command {
+    /// What the run is called, whose results are there: its id, or its directory.
+    fn name(&self, path: &Path) -> String {
+        let directory = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        self.shared.run_id.clone().unwrap_or_else(directory)
+    }
+
     /// What the run has to reach; a part is judged with all others, where they are merged.
     fn demands(&self, operations: &[String]) -> Result<Vec<Gate>, Failure> {
         let demands = on(&self.require, operations)?;

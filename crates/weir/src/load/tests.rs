@@ -29,7 +29,7 @@ pub fn begins(words: &[String], file: &str) -> Result<(), String> {
             let load = |url| one(&[&[url], &options[..]].concat());
             urls.map(load).collect::<Result<Vec<_>, _>>()?
         }
-        [other, ..] if ["init", "report", "verify"].contains(&&**other) => Vec::new(),
+        [other, ..] if ["init", "merge", "report", "verify"].contains(&&**other) => Vec::new(),
         options => vec![one(&options.iter().collect::<Vec<_>>())?],
     };
     for load in &loads {

@@ -1,5 +1,6 @@
 //! `/query` and `/write` of a server.
 
+use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine;
@@ -47,9 +48,23 @@ impl Client {
     /// # Errors
     /// The password or the certificate authorities can't be read.
     pub fn new(server: &Server) -> Result<Self, Failure> {
-        let tls = flow::tls::client_config(server.ca.as_deref(), false).map_err(Failure::other);
+        let password = server.password()?;
+        let login = server.user.as_deref().map(|user| (user, password.as_str()));
+        Self::of(server.base(), server.ca.as_deref(), login)
+    }
+
+    /// The same of the server at `base`, with a user's name and password where it asks for one.
+    ///
+    /// # Errors
+    /// The certificate authorities can't be read.
+    pub fn of(
+        base: String,
+        ca: Option<&Path>,
+        login: Option<(&str, &str)>,
+    ) -> Result<Self, Failure> {
+        let tls = flow::tls::client_config(ca, false).map_err(Failure::other);
         // Without authorities of its own a machine can still speak plain HTTP.
-        let tls = if server.base().starts_with("https:") {
+        let tls = if base.starts_with("https:") {
             tls?
         } else {
             tls.or_else(|_| flow::tls::client_config(None, true).map_err(Failure::other))?
@@ -63,16 +78,16 @@ impl Client {
             .https_or_http()
             .enable_http1()
             .wrap_connector(tcp);
-        let authorization = match &server.user {
-            Some(user) => {
-                let pair = BASE64.encode(format!("{user}:{}", server.password()?));
+        let authorization = match login {
+            Some((user, password)) => {
+                let pair = BASE64.encode(format!("{user}:{password}"));
                 let value = HeaderValue::try_from(format!("Basic {pair}"));
                 Some(value.map_err(Failure::other)?)
             }
             None => None,
         };
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { http, base: server.base(), authorization })
+        Ok(Self { http, base, authorization })
     }
 
     async fn post(

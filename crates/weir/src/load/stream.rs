@@ -1,0 +1,225 @@
+//! `--stream`: the windows of a run as points, sent to a server while it goes on. A thread of its
+//! own sends them; what it can't send in time is dropped and counted, and never slows a request.
+
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use clap::Args;
+use http::StatusCode;
+use meter::engine::{FinishedWindow, Outcome};
+use meter::machine;
+use meter::stream::{Points, StreamTags};
+use meter::url::{Scheme, Url};
+use watch::words::count;
+
+use crate::exit::Failure;
+use crate::remote::{self, Client};
+
+/// Where the windows of a run are sent.
+#[derive(Debug, Clone, Default, Args)]
+pub struct StreamOptions {
+    /// Sends each window as points to an InfluxDB, a Weir or what else takes its writes, as
+    /// http://user:password@host:8086/write?db=load: it is load for that server, too
+    #[arg(long, value_name = "URL", conflicts_with = "find_limit", value_parser = stream_url)]
+    pub stream: Option<Url>,
+}
+
+/// Windows that may wait for the server.
+const WAITING_MAX: usize = 120;
+/// How long what waits may take once the run has ended.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long the server may take for one answer.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+const WAIT_MIN: Duration = Duration::from_millis(100);
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+fn stream_url(text: &str) -> Result<Url, String> {
+    let url: Url = text.parse().map_err(|error| format!("{error}"))?;
+    let path = url.path();
+    if url.scheme() != Scheme::Http || !matches!(path.as_deref(), Some("" | "write")) {
+        return Err("write it as http://host:8086/write?db=load".to_owned());
+    }
+    match &*parameter(&url, "db") {
+        "" => Err("it names no database: write it as http://host:8086/write?db=load".to_owned()),
+        _ => Ok(url),
+    }
+}
+
+/// A parameter of the URL, decoded; empty where it has none of that name.
+fn parameter(url: &Url, name: &str) -> String {
+    let (_, query) = url.target().split_once('?').unwrap_or_default();
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    let value = pairs.find(|(known, _)| known == name).map(|(_, value)| value.into_owned());
+    value.unwrap_or_default()
+}
+
+/// What became of the points.
+#[derive(Debug, Default)]
+struct Account {
+    sent: u64,
+    dropped: u64,
+    /// Why the last ones were dropped, or are not sent yet.
+    why: String,
+    /// When nothing is tried any more.
+    deadline: Option<Instant>,
+}
+
+impl Account {
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
+type SharedAccount = Arc<Mutex<Account>>;
+
+fn locked(account: &SharedAccount) -> std::sync::MutexGuard<'_, Account> {
+    account.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A stream of points to a server.
+pub struct Stream {
+    tags: StreamTags,
+    queue: SyncSender<Points>,
+    thread: JoinHandle<()>,
+    account: SharedAccount,
+    url: String,
+}
+
+impl Stream {
+    /// Begins the stream of a run by this name, whose operations are called so; nothing where none
+    /// is asked for.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub fn begin(
+        options: &StreamOptions,
+        run: &str,
+        operations: &[String],
+    ) -> Result<Option<Self>, Failure> {
+        let Some(url) = &options.stream else { return Ok(None) };
+        let login = url.user().map(|user| (user, url.password().unwrap_or_default()));
+        let scheme = if url.tls().is_some() { "https" } else { "http" };
+        let client = Client::of(format!("{scheme}://{}", url.authority()), None, login)?;
+        let names = ["db", "rp"].map(|name| (name, parameter(url, name)));
+        let injector = format!("{}:{}", machine::host(), std::process::id());
+        let tags = StreamTags::new(run, &injector, operations);
+        let (queue, waiting) = sync_channel(WAITING_MAX);
+        let account = SharedAccount::default();
+        let shared = Arc::clone(&account);
+        let send = move || send_all(&client, &names, &waiting, &shared);
+        let thread = std::thread::Builder::new().name("load-stream".to_owned()).spawn(send);
+        let thread = thread.map_err(Failure::other)?;
+        Ok(Some(Self { tags, queue, thread, account, url: url.without_secrets() }))
+    }
+
+    /// Puts a window on its way.
+    pub fn window(&self, ended: &FinishedWindow) {
+        self.put(self.tags.window(ended));
+    }
+
+    fn put(&self, points: Points) {
+        match self.queue.try_send(points) {
+            Ok(()) => {}
+            Err(TrySendError::Full(points) | TrySendError::Disconnected(points)) => {
+                locked(&self.account).dropped += points.count;
+            }
+        }
+    }
+
+    /// Sends what ended behind the last window, and waits a while for what is on its way; what
+    /// became of it.
+    pub fn finish(self, outcome: &Outcome) -> String {
+        let windows = outcome.rows.last().map_or(0, |row| row.number + 1);
+        self.put(self.tags.rest(outcome.wall, windows, &outcome.rest));
+        let Self { queue, thread, account, url, .. } = self;
+        locked(&account).deadline = Some(Instant::now() + GRACE);
+        drop(queue);
+        let ended = thread.join();
+        let Account { sent, dropped, why, .. } = &*locked(&account);
+        let broke = if ended.is_err() { ", and the stream broke" } else { "" };
+        match dropped {
+            0 => format!("stream   {} points to {url}{broke}", count(*sent)),
+            _ => format!(
+                "stream   {} points to {url}, {} DROPPED{broke}: {why}",
+                count(*sent),
+                count(*dropped)
+            ),
+        }
+    }
+}
+
+/// Sends all that comes until nobody sends more.
+fn send_all(
+    client: &Client,
+    names: &[(&str, String)],
+    waiting: &Receiver<Points>,
+    account: &SharedAccount,
+) {
+    // What fails is in the account.
+    let _ = remote::run(async {
+        while let Ok(points) = waiting.recv() {
+            send(client, names, points, account).await;
+        }
+        Ok(())
+    });
+}
+
+/// Sends points until they are taken, refused, or too late.
+async fn send(
+    client: &Client,
+    names: &[(&str, String)],
+    Points { lines, count }: Points,
+    account: &SharedAccount,
+) {
+    if count == 0 {
+        return;
+    }
+    let pairs: Vec<_> = names.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let body = Bytes::from(lines);
+    let mut wait = WAIT_MIN;
+    while !locked(account).is_late() {
+        let written = tokio::time::timeout(ANSWER_MAX, client.write(&pairs, body.clone())).await;
+        let why = match written {
+            Ok(Ok(written)) if written.status.is_success() => {
+                locked(account).sent += count;
+                return;
+            }
+            Ok(Ok(written)) if !may_be_taken_later(written.status) => {
+                locked(account).why = written.error;
+                break;
+            }
+            Ok(Ok(written)) => written.error,
+            Ok(Err(failure)) => failure.to_string(),
+            Err(_) => format!("no answer in {} s", ANSWER_MAX.as_secs()),
+        };
+        locked(account).why = why;
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(WAIT_MAX);
+    }
+    locked(account).dropped += count;
+}
+
+fn may_be_taken_later(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stream_url;
+
+    #[test]
+    fn a_stream_goes_to_a_database_of_a_server_that_takes_writes() {
+        for good in
+            ["http://h:8086/write?db=load", "https://a:b@h/?db=load&rp=week", "http://h?db=x"]
+        {
+            assert!(stream_url(good).is_ok(), "{good}");
+        }
+        for bad in ["http://h", "http://h/write?db=", "redis://h?db=x", "http://h/query?db=x", "h"]
+        {
+            assert!(stream_url(bad).is_err(), "{bad}");
+        }
+    }
+}
