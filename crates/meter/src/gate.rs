@@ -137,6 +137,13 @@ impl fmt::Display for Gate {
     }
 }
 
+impl Gate {
+    /// Whether what it looks at grows with the number of injectors: a rate, a number of errors.
+    pub fn is_of_the_sum(&self) -> bool {
+        matches!(self.figure, Figure::Rate | Figure::Errors)
+    }
+}
+
 impl TryFrom<String> for Gate {
     type Error = GateError;
 

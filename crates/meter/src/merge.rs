@@ -24,6 +24,8 @@ pub struct PartFile {
     pub run_id: String,
     /// Who has sent it.
     pub injector: PartInjector,
+    /// How many results its log has.
+    pub requests: u64,
     /// What came of it, results aside.
     pub outcome: Outcome,
 }
@@ -120,6 +122,9 @@ impl PartDirectory {
         if mine.outcome.wall != theirs.outcome.wall {
             return Some("they began at different times".to_owned());
         }
+        if mine.outcome.thresholds != theirs.outcome.thresholds {
+            return Some("their files have other thresholds of a verdict".to_owned());
+        }
         let (mine, theirs) = (self.run(), other.run());
         let keys = mine.as_object().into_iter().flatten().map(|(key, _)| key);
         let differing = { keys }.find(|key| mine[*key] != theirs[*key]);
@@ -136,7 +141,12 @@ impl PartDirectory {
     fn log(&self) -> Result<PartLog, MergeError> {
         let path = self.path.join(directory::LOG);
         let file = File::open(&path).map_err(|error| damaged(&path, error))?;
-        Ok(PartLog { path, lines: Box::new(hlog::read(BufReader::new(file))), next: None })
+        Ok(PartLog {
+            path,
+            lines: Box::new(hlog::read(BufReader::new(file))),
+            next: None,
+            requests: 0,
+        })
     }
 }
 
@@ -145,6 +155,8 @@ struct PartLog {
     path: PathBuf,
     lines: Box<dyn Iterator<Item = Result<hlog::Line, hlog::LogError>>>,
     next: Option<hlog::Line>,
+    /// Results that were read so far.
+    requests: u64,
 }
 
 impl PartLog {
@@ -155,16 +167,18 @@ impl PartLog {
             let line = match self.next.take() {
                 Some(line) => line,
                 None => match self.lines.next() {
-                    None => return Ok(results),
+                    None => break,
                     Some(line) => line.map_err(|error| damaged(&self.path, error))?,
                 },
             };
             if line.start >= Duration::from_secs(second) {
                 self.next = Some(line);
-                return Ok(results);
+                break;
             }
             put(&mut results, &line);
         }
+        self.requests += results.total();
+        Ok(results)
     }
 }
 
@@ -252,8 +266,15 @@ impl Parts {
             each_window(&finished);
             outcome.rows.push(finished.row);
         }
-        for log in &mut logs {
+        for (log, part) in logs.iter_mut().zip(&self.0) {
             outcome.rest.add(&log.before(u64::MAX)?);
+            let (has, had) = (log.requests, part.file.requests);
+            if has != had {
+                return Err(damaged(
+                    &log.path,
+                    format!("it has {has} results, and there were {had}"),
+                ));
+            }
         }
         outcome.results.add(&outcome.rest.clone());
         Ok(outcome)

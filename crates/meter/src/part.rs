@@ -11,6 +11,7 @@ pub const PARTS_MAX: u64 = 1000;
 
 /// One of the parts of a run; a run that is not shared has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct RunPart {
     /// Which it is, from 0 on.
     index: u64,
@@ -21,7 +22,7 @@ impl RunPart {
     /// All of a run.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// RunPart `number`, from 1 on, of so many; nothing where there is no such part.
+    /// The part `number`, from 1 on, of so many; nothing where there is no such part.
     pub fn new(number: u64, of: u64) -> Option<Self> {
         let is_one = (1..=of).contains(&number) && of <= PARTS_MAX;
         is_one.then_some(Self { index: number.wrapping_sub(1), of })
@@ -64,6 +65,20 @@ impl Default for RunPart {
 impl fmt::Display for RunPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.number(), self.of)
+    }
+}
+
+impl TryFrom<String> for RunPart {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<RunPart> for String {
+    fn from(part: RunPart) -> Self {
+        part.to_string()
     }
 }
 

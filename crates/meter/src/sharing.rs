@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::network::Network;
+use crate::network::{Network, NetworkPath};
 use crate::part::RunPart;
 use crate::verdict::Doubt;
 
@@ -26,6 +26,10 @@ pub struct PartInjector {
     pub host: String,
     /// The shortest round trip to each address, where the kernel told one.
     pub round_trips: Vec<(String, Duration)>,
+    /// How long it sent, of what counts.
+    pub measured: Duration,
+    /// What speaks against its part.
+    pub doubts: Vec<Doubt>,
 }
 
 /// By how much round trips of two injectors to one address may differ: by more than this factor,
@@ -34,11 +38,18 @@ const ROUND_TRIPS_FACTOR: u32 = 2;
 const ROUND_TRIPS_MIN: Duration = Duration::from_micros(200);
 
 impl PartInjector {
-    /// That of a part which has seen this of the network.
-    pub fn new(part: RunPart, host: String, network: &Network) -> Self {
-        let told = |way: &crate::network::NetworkPath| Some((way.address.clone(), way.round_trip?));
+    /// That of a part which has sent for so long, has seen this of the network, and can't be
+    /// believed for these reasons.
+    pub fn new(
+        part: RunPart,
+        host: String,
+        network: &Network,
+        measured: Duration,
+        doubts: Vec<Doubt>,
+    ) -> Self {
+        let told = |way: &NetworkPath| Some((way.address.clone(), way.round_trip?));
         let round_trips = network.ways().into_iter().filter_map(told).collect();
-        Self { part, host, round_trips }
+        Self { part, host, round_trips, measured, doubts }
     }
 }
 
@@ -67,8 +78,33 @@ impl Sharing {
                     .to_owned(),
             });
         }
+        doubts.extend(self.unlike_ends());
         doubts.extend(self.unlike_ways());
+        // What is a small share of the sum may be all of a part.
+        doubts.extend(self.injectors.iter().flat_map(|injector| {
+            let of_part = |doubt: &Doubt| Doubt {
+                cause: format!("of part {} ({}) {}", injector.part, injector.host, doubt.cause),
+                remedy: doubt.remedy.clone(),
+            };
+            injector.doubts.iter().map(of_part)
+        }));
         doubts
+    }
+
+    /// Where a part has ended before another, a rate of the sum is of no time.
+    fn unlike_ends(&self) -> Option<Doubt> {
+        let first = self.injectors.iter().min_by_key(|injector| injector.measured)?;
+        let last = self.injectors.iter().max_by_key(|injector| injector.measured)?;
+        (first.measured < last.measured).then(|| Doubt {
+            cause: format!(
+                "part {} ended after {:.1?}, and part {} after {:.1?}",
+                first.part, first.measured, last.part, last.measured
+            ),
+            remedy:
+                "run all parts to one end: the sum has the requests of the longer one, and the \
+                     time of the shorter"
+                    .to_owned(),
+        })
     }
 
     /// For each address the nearest and the farthest injector, where that is another world.
@@ -116,6 +152,8 @@ mod tests {
             part: RunPart::new(*number, parts).unwrap(),
             host: format!("host{number}"),
             round_trips: ways.iter().map(|(at, us)| ((*at).to_owned(), US * *us)).collect(),
+            measured: Duration::from_secs(10),
+            doubts: Vec::new(),
         };
         Sharing { parts, injectors: injectors.iter().map(injector).collect() }
     }
@@ -127,6 +165,17 @@ mod tests {
         assert_eq!(whole.to_string(), "2 of 2 parts, from host1, host2");
         let doubts = sharing(4, &[(1, &[]), (3, &[])]).doubts();
         assert_eq!(doubts[0].cause, "of 4 parts there is no part 2, 4");
+    }
+
+    #[test]
+    fn what_speaks_against_a_part_speaks_against_the_run() {
+        let mut whole = sharing(2, &[(1, &[]), (2, &[])]);
+        let (cause, remedy) = ("it was late".to_owned(), "more threads".to_owned());
+        whole.injectors[1].doubts.push(Doubt { cause, remedy });
+        assert_eq!(whole.doubts()[0].cause, "of part 2/2 (host2) it was late");
+        whole.injectors[1].doubts.clear();
+        whole.injectors[1].measured /= 2;
+        assert_eq!(whole.doubts()[0].cause, "part 2/2 ended after 5.0s, and part 1/2 after 10.0s");
     }
 
     #[test]

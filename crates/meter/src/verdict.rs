@@ -123,7 +123,7 @@ impl Evidence {
 }
 
 /// Why a run can't be believed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
     /// What is wrong, with its number.
     pub cause: String,

@@ -1,4 +1,4 @@
-//! Numbers as a person reads them.
+//! Numbers and texts as a person reads them.
 
 /// Groups of three digits: `1234567` as `1,234,567`.
 pub fn count(value: u64) -> String {
@@ -43,6 +43,15 @@ pub fn seconds(value: f64) -> String {
     }
     let shown = parts.iter().enumerate().filter(|(index, (value, _))| *index == 0 || *value > 0);
     shown.map(|(_, (value, unit))| format!("{value}{unit}")).collect::<Vec<_>>().join(" ")
+}
+
+/// A text of somebody else's for a terminal, which would do what control characters say.
+pub fn harmless(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars() {
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use influx::delivery::dead_letters::{self as letters, Id, Letter, Selection, Summary};
 use influx::delivery::replay;
 use influx::settings::BackendTable;
-use watch::words::{self, count, seconds};
+use watch::words::{self, count, harmless, seconds};
 
 use crate::config::ConfigFile;
 use crate::config::{self, Settings};
@@ -176,15 +176,6 @@ fn show(letter: &Letter, json: bool, out: &mut dyn Write) -> io::Result<()> {
     let policy = if rp.is_empty() { String::new() } else { format!(".{rp}") };
     let (reason, line) = (harmless(reason), harmless(&String::from_utf8_lossy(line)));
     writeln!(out, "{id} {db}{policy}: {reason}\n    {line}")
-}
-
-/// A point may hold anything, and a terminal would do what control characters say.
-fn harmless(text: &str) -> String {
-    let mut shown = String::new();
-    for c in text.chars() {
-        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
-    }
-    shown
 }
 
 fn send_again(which: &Which, config: &ConfigFile, out: &mut dyn Write) -> Result<u8, Failure> {

@@ -320,10 +320,19 @@ impl Command {
     }
 
     fn plan(&self, stop: Stop) -> Result<Plan, Failure> {
+        let part = self.shared.part();
+        let connections = part.share(self.means.connections);
+        if part.of() > 1 && connections < self.means.threads {
+            let (all, threads) = (self.means.connections, self.means.threads);
+            return Err(Failure::other(format!(
+                "part {part} has {connections} of {all} connections for {threads} threads: raise \
+                 --connections"
+            )));
+        }
         Ok(Plan {
             warm_up: self.speed.warmup.get(),
-            connections: self.shared.part().share(self.means.connections),
-            part: self.shared.part(),
+            connections,
+            part,
             start_at: self.shared.start_at,
             threads: self.means.threads,
             timeout: self.means.timeout.get(),

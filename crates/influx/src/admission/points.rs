@@ -48,7 +48,8 @@ impl Points {
         self
     }
 
-    /// Adds the points of a datagram that `source` has sent, or none of them where one line is bad.
+    /// Adds the points of a datagram, or none of them where one line is bad; `source` says who has
+    /// sent good ones.
     ///
     /// # Errors
     /// What is wrong with the lines, in InfluxDB's words.
@@ -56,7 +57,7 @@ impl Points {
         &mut self,
         datagram: &[u8],
         options: &Options<'_>,
-        source: Option<Source>,
+        source: impl FnOnce() -> Option<Source>,
     ) -> Result<(), String> {
         let bytes = self.lines.len();
         let outcome = self.notes.normalise(datagram, options, &mut self.lines);
@@ -66,7 +67,7 @@ impl Points {
             return Err(error);
         }
         self.outcome.points += outcome.points;
-        self.note_source(source);
+        self.note_source(source());
         Ok(())
     }
 

@@ -88,7 +88,7 @@ impl Admission {
         }
         let store = self.embedded.as_ref().map(|embedded| Arc::clone(embedded.store()));
         // From the check until the points have their place.
-        let _held = store.as_ref().map(|store| store.hold_promises());
+        let held = store.as_ref().map(|store| store.hold_promises());
         if let Some((store, ids)) = store.as_ref().zip(header.ids) {
             let mut checker = store::Checker::new(Arc::clone(store));
             let (lines, marks) = points.marked(&self.mark_key);
@@ -105,6 +105,7 @@ impl Admission {
         let payload: [&[u8]; 2] = [&header.bytes, points.lines()];
         match self.appender.append(header.kind, points.count(), false, &payload) {
             Ok(ticket) => {
+                drop(held);
                 if let Some(collisions) = &self.collisions {
                     collisions.observe(&header.db, &header.policy, points.written());
                 }

@@ -58,13 +58,14 @@ impl WorkerAdmission {
 
     /// No points yet, in buffers that are to be given back by [`recycle`](Self::recycle).
     pub fn points(&self) -> Points {
-        self.points.take().unwrap_or_else(|| self.shared.points())
+        let mut points = self.points.take().unwrap_or_else(|| self.shared.points());
+        self.shared.restart(&mut points);
+        points
     }
 
     /// Takes back the buffers of points that the journal has, or that are refused.
-    pub fn recycle(&self, mut points: Points) {
+    pub fn recycle(&self, points: Points) {
         if points.capacity() <= POINTS_KEPT_MAX {
-            self.shared.restart(&mut points);
             self.points.replace(Some(points));
         }
     }

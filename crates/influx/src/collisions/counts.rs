@@ -19,18 +19,18 @@ const NAME_BYTES_MAX: usize = 1024;
 /// What all pairs beyond [`PAIRS_MAX`] are called.
 const OTHER: &str = "other";
 
-type Pairs = HashMap<u64, Arc<Pair>>;
+type Pairs = HashMap<u64, Arc<MeasurementCounts>>;
 
 /// The counts of all databases and measurements.
 pub struct Counts {
     pairs: ArcSwap<Pairs>,
     /// Held while a pair is added.
     adding: Mutex<()>,
-    other: Arc<Pair>,
+    other: Arc<MeasurementCounts>,
 }
 
 /// The counts of one database and measurement.
-pub struct Pair {
+pub struct MeasurementCounts {
     /// The name of the database.
     pub database: String,
     /// The measurement's name, without escapes.
@@ -52,25 +52,21 @@ pub struct Overwriting {
     pub older_value: Option<String>,
     /// The newer value as written, strings cut short.
     pub newer_value: String,
-    /// The connections that wrote them.
+    /// The connection that wrote the older value.
     pub older_connection: u32,
-    /// That of the newer one.
+    /// The connection that wrote the newer value.
     pub newer_connection: u32,
 }
 
 impl Counts {
     /// Counts of no measurement yet.
     pub fn new() -> Self {
-        let other = Arc::new(Pair::new(OTHER.to_owned(), OTHER.to_owned()));
+        let other = Arc::new(MeasurementCounts::new(OTHER.to_owned(), OTHER.to_owned()));
         Self { pairs: ArcSwap::default(), adding: Mutex::default(), other }
     }
 
-    /// The pair with this hash, whose names are those.
-    pub fn pair(&self, hash: u64, database: &str, measurement: &[u8]) -> Arc<Pair> {
-        if let Some(known) = self.pairs.load().get(&hash) {
-            return Arc::clone(known);
-        }
-        let _one_at_a_time = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The counts of the names with this hash.
+    pub fn of(&self, hash: u64, database: &str, measurement: &[u8]) -> Arc<MeasurementCounts> {
         let known = self.pairs.load();
         if let Some(known) = known.get(&hash) {
             return Arc::clone(known);
@@ -78,8 +74,18 @@ impl Counts {
         if known.len() >= PAIRS_MAX {
             return Arc::clone(&self.other);
         }
-        let measurement = String::from_utf8_lossy(measurement).into_owned();
-        let new = Arc::new(Pair::new(database.to_owned(), measurement));
+        drop(known);
+        // Whoever finds another one adding counts once among the others, and waits for nobody.
+        let adding = self.adding.try_lock();
+        let known = self.pairs.load();
+        if let Some(known) = known.get(&hash) {
+            return Arc::clone(known);
+        }
+        if adding.is_err() || known.len() >= PAIRS_MAX {
+            return Arc::clone(&self.other);
+        }
+        let (database, measurement) = (name_of(database.as_bytes()), name_of(measurement));
+        let new = Arc::new(MeasurementCounts::new(database, measurement));
         let mut pairs = Pairs::clone(&known);
         pairs.insert(hash, Arc::clone(&new));
         self.pairs.store(Arc::new(pairs));
@@ -87,7 +93,7 @@ impl Counts {
     }
 
     /// All pairs that have counts, by their names.
-    pub fn all(&self) -> Vec<Arc<Pair>> {
+    pub fn all(&self) -> Vec<Arc<MeasurementCounts>> {
         let mut all: Vec<_> = self.pairs.load().values().cloned().collect();
         all.sort_by(|a, b| (&a.database, &a.measurement).cmp(&(&b.database, &b.measurement)));
         if self.other.total() > 0 {
@@ -97,7 +103,7 @@ impl Counts {
     }
 }
 
-impl Pair {
+impl MeasurementCounts {
     fn new(database: String, measurement: String) -> Self {
         Self { database, measurement, counts: Default::default(), last: Mutex::default() }
     }
@@ -138,6 +144,29 @@ impl Pair {
     }
 }
 
+/// How many points had overwritten others when the counts were looked at last.
+#[derive(Default)]
+pub struct KnownCounts(HashMap<(String, String), u64>);
+
+impl KnownCounts {
+    /// How many points have overwritten others since then, and where most of them did; nothing
+    /// where none has.
+    pub fn news<'a>(
+        &mut self,
+        all: &'a [Arc<MeasurementCounts>],
+    ) -> Option<(u64, &'a MeasurementCounts)> {
+        let each = all.iter().map(|counts| {
+            let names = (counts.database.clone(), counts.measurement.clone());
+            let now = counts.overwritten();
+            (now - self.0.insert(names, now).unwrap_or_default(), &**counts)
+        });
+        let each: Vec<_> = each.collect();
+        let points = each.iter().map(|(points, _)| points).sum();
+        let (_, most) = each.into_iter().max_by_key(|(points, _)| *points)?;
+        (points > 0).then_some((points, most))
+    }
+}
+
 /// A name as text, cut where it is long.
 pub fn name_of(written: &[u8]) -> String {
     let cut = written.get(..NAME_BYTES_MAX).unwrap_or(written);
@@ -166,11 +195,11 @@ mod tests {
         let counts = Counts::new();
         assert!(counts.all().is_empty());
         for n in 0..PAIRS_MAX as u64 + 2 {
-            let pair = counts.pair(n, "db", format!("m{n}").as_bytes());
+            let pair = counts.of(n, "db", format!("m{n}").as_bytes());
             pair.count(&collision(Outcome::Overwritten, Between::Own));
             pair.count(&collision(Outcome::Equal, Between::Hosts));
         }
-        let again = counts.pair(7, "db", b"m7");
+        let again = counts.of(7, "db", b"m7");
         again.count(&collision(Outcome::Overwritten, Between::Hosts));
         let all = counts.all();
         assert_eq!(all.len(), PAIRS_MAX + 1);
@@ -178,6 +207,28 @@ mod tests {
         assert_eq!(again.get(Outcome::Equal, Between::Hosts), 1);
         let other = all.last().unwrap();
         assert_eq!((&*other.measurement, other.overwritten()), (OTHER, 2));
+    }
+
+    #[test]
+    fn news_are_of_what_was_overwritten_since_the_last_look() {
+        let (counts, mut known) = (Counts::new(), KnownCounts::default());
+        let overwrite = |hash, name: &[u8], times| {
+            let of = counts.of(hash, "db", name);
+            (0..times).for_each(|_| of.count(&collision(Outcome::Overwritten, Between::Own)));
+            of.count(&collision(Outcome::Equal, Between::Own));
+        };
+        let mut news = || {
+            let all = counts.all();
+            known.news(&all).map(|(points, most)| (points, most.measurement.clone()))
+        };
+        assert_eq!(news(), None);
+        overwrite(1, b"monday", 9);
+        assert_eq!(news(), Some((9, "monday".to_owned())));
+        overwrite(2, b"tuesday", 3);
+        overwrite(1, b"monday", 1);
+        assert_eq!(news(), Some((4, "tuesday".to_owned())));
+        overwrite(2, b"tuesday", 0);
+        assert_eq!(news(), None);
     }
 
     #[test]

@@ -17,14 +17,14 @@ mod tests;
 mod window;
 mod worker;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use watch::metrics::{Counter, Registry};
 use wire::line::{self, Sampler, Value};
 
-use self::counts::{Counts, Overwriting};
+use self::counts::{Counts, KnownCounts, Overwriting};
 use self::keys::{Keys, PointDigest};
 use self::share::{SLOTS, Share, ShareControl, SharedShare, TimesCount};
 pub use self::source::Source;
@@ -44,7 +44,7 @@ pub struct Collisions {
     times: TimesCount,
     turns: Mutex<Turns>,
     /// When the share is to be looked at again, in milliseconds since the beginning.
-    next_turn_ms: AtomicU32,
+    next_turn_ms: AtomicU64,
     sources: Sources,
     counts: Counts,
     /// Points that nobody has looked at for want of a turn.
@@ -62,7 +62,7 @@ struct Bucket {
 /// The turns at which the share is changed.
 struct Turns {
     control: ShareControl,
-    last_ms: u32,
+    last_ms: u64,
     /// Words of all buckets then.
     words: u64,
 }
@@ -125,7 +125,7 @@ impl Collisions {
             share: SharedShare::new(Share::ALL),
             times: TimesCount::default(),
             turns: Mutex::new(turns),
-            next_turn_ms: AtomicU32::new(0),
+            next_turn_ms: AtomicU64::new(0),
             sources: Sources::new(),
             counts: Counts::new(),
             unseen: Counter::new(),
@@ -171,9 +171,9 @@ impl Collisions {
         WrittenTo { db, destination: self.keys.destination(db, policy) }
     }
 
-    /// Milliseconds since the beginning; wraps.
-    fn now_ms(&self) -> u32 {
-        self.begun.elapsed().as_millis() as u32
+    /// Milliseconds since the beginning.
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     fn window(&self, bucket: usize) -> MutexGuard<'_, Window> {
@@ -193,7 +193,7 @@ impl Collisions {
         &self,
         to: WrittenTo<'_>,
         point: &WrittenPoint<'_>,
-        now_ms: u32,
+        now_ms: u64,
         digest: &mut PointDigest,
         lock: impl FnOnce(usize) -> Result<MutexGuard<'w, Window>, BucketBusy>,
     ) -> Result<(), BucketBusy> {
@@ -221,10 +221,11 @@ impl Collisions {
         let series = line::series(point.record);
         let measurement = line::unescape_name(line::measurement(series));
         let hash = self.keys.measurement(to.db, &measurement);
-        let pair = self.counts.pair(hash, to.db, &measurement);
-        pair.count(found);
+        let counts = self.counts.of(hash, to.db, &measurement);
+        counts.count(found);
+        // Each time, since nobody knows which is the last one.
         if found.outcome == Outcome::Overwritten {
-            pair.note(|last| self.describe(point, series, found, last));
+            counts.note(|last| self.describe(point, series, found, last));
         }
     }
 
@@ -252,21 +253,25 @@ impl Collisions {
     }
 
     /// Looks whether the share is to be another one; one of those who come at the time does so.
-    fn turn(&self, now_ms: u32) {
-        let due = self.next_turn_ms.load(Ordering::Relaxed);
-        if now_ms.wrapping_sub(due) > u32::MAX / 2 {
+    fn turn(&self, now_ms: u64) {
+        let is_due = || now_ms >= self.next_turn_ms.load(Ordering::Relaxed);
+        if !is_due() {
             return;
         }
         let Ok(mut turns) = self.turns.try_lock() else { return };
-        let slot_ms = (self.window_ms / SLOTS as u32).max(1);
-        let passed = now_ms.wrapping_sub(turns.last_ms) / slot_ms;
+        // Another thread may have had this turn meanwhile.
+        if !is_due() {
+            return;
+        }
+        let slot_ms = (u64::from(self.window_ms) / SLOTS as u64).max(1);
+        let passed = now_ms.saturating_sub(turns.last_ms) / slot_ms;
         let words: u64 = self.buckets.iter().map(|b| b.words.load(Ordering::Relaxed)).sum();
         let came = words - turns.words;
         let share = turns.control.turn(passed as usize, came, self.times.take());
         self.share.set(share);
         turns.last_ms = now_ms;
         turns.words = words;
-        self.next_turn_ms.store(now_ms.wrapping_add(slot_ms), Ordering::Relaxed);
+        self.next_turn_ms.store(now_ms + slot_ms, Ordering::Relaxed);
     }
 
     /// Bytes of memory taken, after what is too old has been given back.
@@ -283,24 +288,19 @@ impl Collisions {
     /// Says in the log that points overwrite each other, not too often, for as long as it is
     /// polled.
     pub async fn warn(self: Arc<Self>) {
-        let mut known = 0;
+        let mut known = KnownCounts::default();
         loop {
             tokio::time::sleep(WARN_EVERY).await;
-            let pairs = self.counts.all();
-            let all: u64 = pairs.iter().map(|pair| pair.overwritten()).sum();
-            if let Some(most) = pairs.iter().max_by_key(|pair| pair.overwritten())
-                && all > known
-            {
+            if let Some((points, most)) = known.news(&self.counts.all()) {
                 let (database, measurement) = (&most.database, &most.measurement);
                 tracing::warn!(
-                    points = all - known,
+                    points,
                     database,
                     measurement,
                     "points overwrite others of the same series and time; `weir status` shows \
                      whose, and a stamp in [influx] keeps writers apart"
                 );
             }
-            known = all;
         }
     }
 }

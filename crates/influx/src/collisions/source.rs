@@ -67,7 +67,7 @@ pub struct SourceStatus {
 /// The sources of the process: numbers for all, and what the latest are to a person.
 pub struct Sources {
     next: AtomicU32,
-    latest: Mutex<Vec<SourceStatus>>,
+    latest: Mutex<Vec<Option<SourceStatus>>>,
 }
 
 /// How many sources are remembered by their addresses, about 1 MiB.
@@ -84,21 +84,23 @@ impl Sources {
         let connection = self.next.fetch_add(1, Ordering::Relaxed);
         let address = keys.address(peer.ip().to_canonical());
         let status = SourceStatus { address: peer, connection, user: user.map(str::to_owned) };
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = connection as usize % LATEST_MAX;
-        match latest.get_mut(place) {
-            Some(older) => *older = status,
-            None => latest.push(status),
+        // What somebody else holds at this moment is not remembered: no worker waits.
+        if let Ok(mut latest) = self.latest.try_lock() {
+            let place = connection as usize % LATEST_MAX;
+            if latest.len() <= place {
+                latest.resize_with(place + 1, || None);
+            }
+            latest[place] = Some(status);
         }
         Source { connection, address }
     }
 
     /// Another user writes on the connection from now on.
     pub fn set_user(&self, source: Source, user: Option<&str>) {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = source.connection as usize % LATEST_MAX;
-        let known = latest.get_mut(place).filter(|known| known.connection == source.connection);
-        if let Some(known) = known {
+        let Ok(mut latest) = self.latest.try_lock() else { return };
+        let known = latest.get_mut(source.connection as usize % LATEST_MAX);
+        let known = known.and_then(Option::as_mut);
+        if let Some(known) = known.filter(|known| known.connection == source.connection) {
             known.user = user.map(str::to_owned);
         }
     }
@@ -106,7 +108,7 @@ impl Sources {
     /// Who that was; `None` where too many have come since.
     pub fn status(&self, connection: u32) -> Option<SourceStatus> {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = latest.get(connection as usize % LATEST_MAX);
+        let known = latest.get(connection as usize % LATEST_MAX).and_then(Option::as_ref);
         known.filter(|known| known.connection == connection).cloned()
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use watch::metrics::Encoder;
 
 use super::Collisions;
-use super::counts::{Overwriting, Pair};
+use super::counts::{MeasurementCounts, Overwriting};
 use super::source::{Between, SourceStatus};
 use super::window::Outcome;
 
@@ -51,7 +51,7 @@ struct WriteStatus {
 impl Collisions {
     /// What there was since the start, with values only where they may be shown.
     pub fn status(&self, show_values: bool) -> CollisionsStatus {
-        let measurement = |pair: &Pair| {
+        let measurement = |pair: &MeasurementCounts| {
             let counts = |outcome| {
                 let count = |between: Between| (between.name(), pair.get(outcome, between));
                 Between::ALL.into_iter().map(count).collect()

@@ -133,9 +133,9 @@ async fn a_worker_waits_for_nobody_and_looks_again() {
 
 /// Has each of `series` written at each of `times` milliseconds by one host, and again by another
 /// one. Gives the share that was looked at and what part of the collisions was found.
-fn flood(series: u32, times: u32, ns_of_time: i64) -> (f64, f64) {
-    const WINDOW_MS: u32 = 1600;
-    let collisions = collisions(256 << 10, u64::from(WINDOW_MS));
+fn flood(series: u32, times: u64, ns_of_time: i64) -> (f64, f64) {
+    const WINDOW_MS: u64 = 1600;
+    let collisions = collisions(256 << 10, WINDOW_MS);
     let (a, b) = (source(&collisions, 2), source(&collisions, 3));
     let to = collisions.written_to("db", "rp");
     let mut digest = PointDigest::default();
@@ -146,7 +146,7 @@ fn flood(series: u32, times: u32, ns_of_time: i64) -> (f64, f64) {
             shares = 0.0;
         }
         shares += collisions.share.get().points();
-        let time_ns = i64::from(now_ms) * ns_of_time / 1_000_000 * 1_000_000;
+        let time_ns = now_ms.cast_signed() * ns_of_time / 1_000_000 * 1_000_000;
         for (host, value) in [(a, 1), (b, 2)] {
             for n in 0..series {
                 let record = format!("m,s={now_ms}-{n} f={value},g=1i {time_ns}\n");
@@ -164,7 +164,7 @@ fn flood(series: u32, times: u32, ns_of_time: i64) -> (f64, f64) {
             assert!(bytes <= 256 << 10, "{bytes}");
         }
     }
-    let half = f64::from(times / 2);
+    let half = (times / 2) as f64;
     let found = (counted(&collisions)[0] - before[0]) as f64;
     (shares / half, found / (half * f64::from(series)))
 }

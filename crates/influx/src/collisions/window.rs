@@ -21,7 +21,7 @@ pub struct Window {
     /// A segment that is empty, to be used again.
     spare: Option<Box<[u32]>>,
     /// The latest time that was told.
-    now_ms: u32,
+    now_ms: u64,
     /// The fields of the point at hand that no older one has had yet, by their numbers.
     open: Vec<usize>,
 }
@@ -41,7 +41,7 @@ struct Segment {
     used: usize,
     entries: usize,
     /// When its last entry came.
-    newest_ms: u32,
+    newest_ms: u64,
 }
 
 /// What became of fields that two points have in common.
@@ -133,13 +133,12 @@ impl Window {
         HEADER + fields.min(FIELDS_MAX) * FieldDigest::WORDS
     }
 
-    /// Compares a point with those before it and remembers it. `now_ms` counts from any moment,
-    /// and may wrap.
+    /// Compares a point with those before it and remembers it. `now_ms` counts from any moment.
     pub fn observe(
         &mut self,
         point: &PointDigest,
         source: Source,
-        now_ms: u32,
+        now_ms: u64,
     ) -> Option<Collision> {
         self.advance(now_ms);
         let fields = &point.fields[..point.fields.len().min(FIELDS_MAX)];
@@ -149,9 +148,10 @@ impl Window {
     }
 
     /// Forgets what has become too old, as of `now_ms`; all memory is given back with the last.
-    pub fn expire(&mut self, now_ms: u32) {
+    pub fn expire(&mut self, now_ms: u64) {
         self.advance(now_ms);
-        while self.segments.front().is_some_and(|segment| self.is_old(segment.newest_ms)) {
+        let oldest_ms = self.now_ms.saturating_sub(self.limits.window_ms.into());
+        while self.segments.front().is_some_and(|segment| segment.newest_ms < oldest_ms) {
             self.drop_oldest();
         }
         if self.segments.is_empty() {
@@ -159,15 +159,19 @@ impl Window {
         }
     }
 
-    /// Times of several threads come a little out of order.
-    fn advance(&mut self, now_ms: u32) {
-        if now_ms.wrapping_sub(self.now_ms) < u32::MAX / 2 || self.segments.is_empty() {
-            self.now_ms = now_ms;
+    /// Times of several threads come a little out of order. After a pause of more than a window
+    /// nothing is left, so that 32 bits of an entry's time are enough.
+    fn advance(&mut self, now_ms: u64) {
+        let pause = now_ms.saturating_sub(self.now_ms);
+        self.now_ms += pause;
+        if pause > u64::from(self.limits.window_ms) {
+            self.clear();
         }
     }
 
+    /// Whether an entry came before the window, by the lower bits of when it did.
     fn is_old(&self, came_ms: u32) -> bool {
-        self.now_ms.wrapping_sub(came_ms) > self.limits.window_ms
+        (self.now_ms as u32).wrapping_sub(came_ms) > self.limits.window_ms
     }
 
     fn clear(&mut self) {
@@ -284,7 +288,8 @@ impl Window {
         let entry = &mut segment.words[segment.used..segment.used + words];
         let count = fields.len() as u32;
         let Source { connection, address } = source;
-        let header = [key as u32, (key >> 32) as u32, next, now_ms, connection, address, count];
+        let came = now_ms as u32;
+        let header = [key as u32, (key >> 32) as u32, next, came, connection, address, count];
         entry[..HEADER].copy_from_slice(&header);
         let places = entry[HEADER..].as_chunks_mut().0;
         for (place, field) in places.iter_mut().zip(fields) {

@@ -22,23 +22,23 @@ struct Worker {
 #[derive(Default)]
 struct Deferred {
     points: Vec<DeferredPoint>,
-    /// Bytes of all records.
+    /// Bytes that all of them take.
     bytes: usize,
     /// The buckets of the points, a bit each.
     buckets: u64,
 }
 
 struct DeferredPoint {
-    db: Arc<str>,
+    db: Box<str>,
     destination: u64,
     source: Source,
     record: Box<[u8]>,
     time_ns: i64,
-    came_ms: u32,
+    came_ms: u64,
     bucket: usize,
 }
 
-/// Bytes of records that a worker puts aside; what comes beyond is not looked at.
+/// Bytes of points that a worker puts aside; what comes beyond is not looked at.
 const DEFERRED_BYTES_MAX: usize = 256 << 10;
 
 /// When points that were put aside are looked at again, unless a write comes before.
@@ -75,9 +75,10 @@ impl WorkerCollisions {
         shared.turn(now_ms);
     }
 
-    fn defer(&self, to: WrittenTo<'_>, point: &WrittenPoint<'_>, came_ms: u32, bucket: usize) {
+    fn defer(&self, to: WrittenTo<'_>, point: &WrittenPoint<'_>, came_ms: u64, bucket: usize) {
         let mut deferred = self.0.deferred.borrow_mut();
-        if deferred.bytes + point.record.len() > DEFERRED_BYTES_MAX {
+        let bytes = DeferredPoint::bytes(to.db, point.record);
+        if deferred.bytes + bytes > DEFERRED_BYTES_MAX {
             self.0.shared.unseen.inc();
             return;
         }
@@ -123,9 +124,16 @@ impl Worker {
     }
 }
 
+impl DeferredPoint {
+    /// Bytes that it takes in all.
+    fn bytes(db: &str, record: &[u8]) -> usize {
+        size_of::<Self>() + db.len() + record.len()
+    }
+}
+
 impl Deferred {
     fn push(&mut self, point: DeferredPoint) {
-        self.bytes += point.record.len();
+        self.bytes += DeferredPoint::bytes(&point.db, &point.record);
         self.buckets |= bit(point.bucket);
         self.points.push(point);
     }

@@ -12,7 +12,7 @@ use super::Front;
 use super::gateway::Live;
 use super::stamp::Stamp;
 use crate::admission::{Destination, NameError, NotAdmitted, Points, Refusal, Room};
-use crate::collisions::Source;
+use crate::collisions::{Collisions, Source};
 use crate::settings::UdpSettings;
 
 /// Bytes of points gathered before they are admitted, also when more datagrams wait.
@@ -65,15 +65,6 @@ impl Receiver {
             senders: HashMap::new(),
             gathered,
         }
-    }
-
-    /// The sender as a source of points.
-    fn source_of(&mut self, peer: SocketAddr) -> Option<Source> {
-        let collisions = self.port.front.gateway.collisions.as_ref()?;
-        if self.senders.len() >= SENDERS_MAX && !self.senders.contains_key(&peer) {
-            self.senders.clear();
-        }
-        Some(*self.senders.entry(peer).or_insert_with(|| collisions.add_source(peer, None)))
     }
 
     /// Makes the tags for a sender, where they are not those of the last datagram.
@@ -129,6 +120,18 @@ impl Receiver {
             self.port.refuse(gathered.datagrams);
         }
     }
+}
+
+/// A sender as a source of points.
+fn source_of(
+    peer: SocketAddr,
+    senders: &mut HashMap<SocketAddr, Source>,
+    collisions: &Collisions,
+) -> Source {
+    if senders.len() >= SENDERS_MAX && !senders.contains_key(&peer) {
+        senders.clear();
+    }
+    *senders.entry(peer).or_insert_with(|| collisions.add_source(peer, None))
 }
 
 impl Gathered {
@@ -207,9 +210,9 @@ impl flow::udp::Receive for Receiver {
     /// A datagram with a bad line is dropped whole (`services/udp/service.go`, `parser`).
     fn datagram(&mut self, bytes: &[u8], peer: SocketAddr) {
         self.stamp_for(peer);
-        let source = self.source_of(peer);
         let gateway = &self.port.front.gateway;
-        let points = &mut self.gathered.points;
+        let (points, senders) = (&mut self.gathered.points, &mut self.senders);
+        let source = || Some(source_of(peer, senders, gateway.collisions.as_ref()?));
         let options = line::Options {
             precision: self.precision,
             now_ns: super::now_ns(),

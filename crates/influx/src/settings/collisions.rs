@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Duration, Size};
 
-/// `[influx.collisions]`: points of one series and time that are written more than once.
+/// `[influx.collisions]`: points of one series and time that are written more than once. A change
+/// takes a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct CollisionSettings {
@@ -32,7 +33,7 @@ const WINDOW_MAX: Span = Span::from_secs(24 * 60 * 60);
 impl CollisionSettings {
     /// The least memory that detection works with, in bytes.
     pub const MEMORY_MIN: usize = 256 << 10;
-    const MEMORY_MAX: usize = 4 << 30;
+    const MEMORY_MAX: usize = 256 << 20;
 
     /// Checks what the types cannot.
     ///
@@ -44,7 +45,7 @@ impl CollisionSettings {
         }
         match self.memory.len() {
             0 | Self::MEMORY_MIN..=Self::MEMORY_MAX => Ok(()),
-            _ => Err("memory must be from 256KiB to 4GiB, or \"0\" for no detection".to_owned()),
+            _ => Err("memory must be from 256KiB to 256MiB, or \"0\" for no detection".to_owned()),
         }
     }
 }
@@ -62,6 +63,6 @@ mod tests {
         assert!(CollisionSettings::default().check().is_ok());
         assert!(with(10, 0) && with(86_400_000, 256 << 10));
         assert!(!with(9, 0) && !with(86_400_001, 0));
-        assert!(!with(10, 1) && !with(10, (256 << 10) - 1) && !with(10, (4 << 30) + 1));
+        assert!(!with(10, 1) && !with(10, (256 << 10) - 1) && !with(10, (256 << 20) + 1));
     }
 }

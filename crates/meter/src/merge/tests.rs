@@ -54,9 +54,11 @@ fn write(place: &TempDir, part: &str, windows: u64, run: &Value) -> (PathBuf, Re
     outcome.rest = results(part.number(), windows, 5);
     outcome.results.add(&outcome.rest.clone());
     directory.finish(&outcome, &Summary::new(&outcome, &[])).unwrap();
-    let injector = PartInjector::new(part, format!("host{part}"), &outcome.network);
+    let (host, measured) = (format!("host{part}"), outcome.measured);
+    let injector = PartInjector::new(part, host, &outcome.network, measured, Vec::new());
     let all = outcome.results.clone();
-    let file = PartFile { run_id: "night".to_owned(), injector, outcome };
+    let (run_id, requests) = ("night".to_owned(), all.total());
+    let file = PartFile { run_id, injector, requests, outcome };
     std::fs::write(path.join(directory::PART), serde_json::to_string(&file).unwrap()).unwrap();
     (path, all)
 }
@@ -101,6 +103,21 @@ fn a_window_counts_that_all_parts_have_ended() {
     let (outcome, windows) = merged(&[long.0, short.0]).unwrap();
     assert_eq!((windows.len(), outcome.measured), (2, 2_500 * MS));
     assert_eq!(outcome.results.total(), 4 * 30 + 5 + 2 * 30 + 5, "the rest is counted, too");
+    assert_eq!(outcome.sharing.unwrap().doubts().len(), 1, "its rate is of no time");
+}
+
+#[test]
+fn a_part_whose_log_lacks_something_is_told() {
+    let (place, run) = (tempfile::tempdir().unwrap(), json!({}));
+    let (first, second) = (write(&place, "1/2", 2, &run).0, write(&place, "2/2", 2, &run).0);
+    let log = second.join(directory::LOG);
+    let text = std::fs::read_to_string(&log).unwrap();
+    // All that ended behind the last whole window.
+    let kept = text.lines().filter(|line| !line.contains("2.000,0.500,"));
+    let kept: String = kept.flat_map(|line| [line, "\n"]).collect();
+    std::fs::write(&log, kept).unwrap();
+    let error = merged(&[first, second]).map(drop).unwrap_err().to_string();
+    assert!(error.contains("it has 60 results, and there were 65"), "{error}");
 }
 
 #[test]

@@ -50,11 +50,12 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
     };
     sliding.end(&outcome.rest);
     let summary = Summary::new(&outcome, &require).with_stretches(&sliding);
-    let ledger = merge_ledgers(&parts, &path)?;
     let kept = results.finish(&outcome, &summary);
     writeln!(out, "{summary}{kept}")?;
-    if let Some(words) = ledger {
-        writeln!(out, "{words}")?;
+    match merge_ledgers(&parts, &path) {
+        Ok(false) => {}
+        Ok(true) => writeln!(out, "ledger: weir load verify {}", path.display())?,
+        Err(why) => writeln!(out, "no ledger: {why}")?,
     }
     Ok(exit_code(&summary))
 }
@@ -73,50 +74,61 @@ fn demands(command: &Command, run: &Value) -> Result<Vec<Gate>, Failure> {
 fn run_file(parts: &Parts) -> String {
     let file = parts.directories().next().map(|first| first.join(RUN_FILE));
     let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-    let is_of_part = |line: &&str| ["part =", "out ="].iter().any(|key| line.starts_with(key));
+    const OF_PART: [&str; 5] = ["out =", "part =", "run-id =", "start-at =", "stream ="];
+    let is_of_part = |line: &&str| OF_PART.iter().any(|key| line.starts_with(key));
     text.lines().filter(|line| !is_of_part(line)).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Puts the ledgers of all parts together: each has the numbers that no other one has. Says what is
-/// to be done with it; nothing where no ledger was kept.
-fn merge_ledgers(parts: &Parts, out: &Path) -> Result<Option<String>, Failure> {
-    let documents = parts.directories().map(|from| fs::read_to_string(from.join(LEDGER)));
-    let Ok(texts) = documents.collect::<Result<Vec<_>, _>>() else { return Ok(None) };
-    let documents = texts.iter().map(|text| serde_json::from_str::<Value>(text));
-    let documents = documents.collect::<Result<Vec<_>, _>>().map_err(Failure::other)?;
-    if !parts.are_all() {
-        return Ok(Some("no ledger: a part is missing, and with it what it has sent".to_owned()));
+/// Puts the ledgers of all parts together: each has the numbers that no other one has. False where
+/// none was kept.
+fn merge_ledgers(parts: &Parts, out: &Path) -> Result<bool, String> {
+    let has_one = |from: &Path| from.join(LEDGER).exists();
+    if !parts.directories().any(has_one) {
+        return Ok(false);
     }
-    let refused = |error: std::io::Error| Failure::other(format!("no ledger: {error}"));
+    if let Some(without) = parts.directories().find(|from| !has_one(from)) {
+        return Err(format!("{} has none", without.display()));
+    }
+    if !parts.are_all() {
+        return Err("a part is missing, and with it what it has sent".to_owned());
+    }
+    let told =
+        |path: &Path, error: &dyn ToString| format!("{}: {}", path.display(), error.to_string());
     let bits = out.join(LEDGER_BITS);
-    fs::create_dir_all(&bits).map_err(refused)?;
+    fs::create_dir_all(&bits).map_err(|error| told(&bits, &error))?;
+    let mut documents = Vec::new();
     for from in parts.directories() {
-        for file in fs::read_dir(from.join(LEDGER_BITS)).map_err(refused)? {
-            let file = file.map_err(refused)?;
-            fs::copy(file.path(), bits.join(file.file_name())).map_err(refused)?;
+        let (path, bits_of_part) = (from.join(LEDGER), from.join(LEDGER_BITS));
+        let text = fs::read_to_string(&path).map_err(|error| told(&path, &error))?;
+        documents.push(serde_json::from_str(&text).map_err(|error| told(&path, &error))?);
+        for file in fs::read_dir(&bits_of_part).map_err(|error| told(&bits_of_part, &error))? {
+            let file = file.map_err(|error| told(&bits_of_part, &error))?;
+            fs::copy(file.path(), bits.join(file.file_name()))
+                .map_err(|error| told(&file.path(), &error))?;
         }
     }
     let document = merged_ledger(&documents, parts.count());
-    directory::replace(&out.join(LEDGER), &format!("{document:#}\n")).map_err(Failure::other)?;
-    Ok(Some(format!("ledger: weir load verify {}", out.display())))
+    directory::replace(&out.join(LEDGER), &format!("{document:#}\n"))
+        .map_err(|error| error.to_string())?;
+    Ok(true)
 }
 
 /// What the bits of all parts are of: the threads are those of all parts; of what servers counted,
 /// the least is from before, and the most from behind.
 fn merged_ledger(documents: &[Value], parts: u64) -> Value {
     let mut merged = documents.first().cloned().unwrap_or_default();
-    let loads = merged["loads"].as_array_mut().into_iter().flatten();
+    let loads = merged.get_mut("loads").and_then(Value::as_array_mut).into_iter().flatten();
     for (number, load) in loads.enumerate() {
-        let threads = load["threads"].as_u64().unwrap_or(1);
-        load["threads"] = (threads * parts).into();
-        for (key, is_better) in [("before", u64::lt as fn(&u64, &u64) -> bool), ("after", u64::gt)]
-        {
-            let counts = load[key].as_object_mut().into_iter().flatten();
+        if let Some(threads) = load.get_mut("threads") {
+            *threads = threads.as_u64().unwrap_or(1).saturating_mul(parts).into();
+        }
+        for (key, is_before) in [("before", true), ("after", false)] {
+            let counts = load.get_mut(key).and_then(Value::as_object_mut).into_iter().flatten();
             for (name, count) in counts {
                 let of = documents.iter().map(|of| of["loads"][number][key][name].as_u64());
                 let Some(all) = of.collect::<Option<Vec<_>>>() else { continue };
-                let best = all.into_iter().reduce(|a, b| if is_better(&b, &a) { b } else { a });
-                *count = best.into();
+                let best = if is_before { all.iter().min() } else { all.iter().max() };
+                *count = best.copied().into();
             }
         }
     }
@@ -152,6 +164,9 @@ mod tests {
             (&load["before"]["inserted"], &load["after"]["inserted"]),
             (&json!(3), &json!(100))
         );
+        for odd in [json!([]), json!({ "loads": [1] }), json!({ "loads": [{ "threads": "x" }] })] {
+            merged_ledger(&[odd.clone(), odd], 2);
+        }
         let null = json!({ "loads": [{ "threads": 1, "before": null, "after": null }] });
         assert_eq!(
             merged_ledger(&[null.clone(), null.clone()], 2)["loads"][0]["before"],

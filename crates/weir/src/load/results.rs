@@ -125,16 +125,19 @@ impl Results {
     pub fn finish(self, outcome: &Outcome, summary: &Summary<'_>) -> String {
         let Self { path, directory, part, torn } = self;
         let text = path.join(TEXT);
-        let of_part = part.map_or(Ok(()), |(part, run_id)| keep_part(&path, part, run_id, outcome));
-        if let Err(error) = of_part {
-            say(&format!("{error}; it can't be merged with others"));
-        }
         let page = match directory.finish(outcome, summary) {
             Err(error) => return format!("report: {}, in part: {error}", text.display()),
             Ok(Some(course)) => report::write_ended(&path, course, outcome, summary),
             // What found no room is not on the page, which says so.
             Ok(None) => report::write(&path),
         };
+        // Last: whatever has it is whole.
+        let of_part = part
+            .filter(|_| !torn)
+            .map_or(Ok(()), |(part, run_id)| keep_part(&path, part, run_id, outcome));
+        if let Err(error) = of_part {
+            say(&format!("{error}; it can't be merged with others"));
+        }
         match page {
             Err(error) => format!("report: {}, and no page: {error}", text.display()),
             Ok(page) if torn => {
@@ -152,8 +155,10 @@ fn keep_part(
     run_id: String,
     outcome: &Outcome,
 ) -> Result<(), DirectoryError> {
-    let injector = PartInjector::new(part, machine::host(), &outcome.network);
-    let file = PartFile { run_id, injector, outcome: outcome.clone() };
+    let (host, measured, doubts) = (machine::host(), outcome.measured, outcome.doubts());
+    let injector = PartInjector::new(part, host, &outcome.network, measured, doubts);
+    let requests = outcome.results.total();
+    let file = PartFile { run_id, injector, requests, outcome: outcome.clone() };
     let text = serde_json::to_string(&file).unwrap_or_default();
     directory::replace(&path.join(directory::PART), &text)
 }

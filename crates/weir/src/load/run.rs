@@ -25,6 +25,7 @@ pub type NamedLoad<'a> = (String, &'a Command);
 /// first one says.
 pub fn run(named: &[NamedLoad<'_>], out: &mut dyn Write) -> Result<u8, Failure> {
     let Some((_, first)) = named.first() else { return Ok(DONE) };
+    check_abort(first)?;
     let stop = Stop::default();
     let path = first.place.path();
     let ledger = first.ledger.then(|| Ledger::new(&path, first.shared.number()));
@@ -91,6 +92,15 @@ pub fn run(named: &[NamedLoad<'_>], out: &mut dyn Write) -> Result<u8, Failure> 
         writeln!(out, "{next}")?;
     }
     Ok(exit_code(&summary))
+}
+
+/// Refuses what a part can't be ended by: a rate, or a number of errors, is of the whole run.
+fn check_abort(command: &Command) -> Result<(), Failure> {
+    let is_of_sum = |gate: &&Gate| command.shared.part.is_some() && gate.is_of_the_sum();
+    command.abort.iter().find(is_of_sum).map_or(Ok(()), |gate| {
+        let words = format!("--abort '{gate}' is of the whole run, and --part sends a part of it");
+        Err(Failure::other(words))
+    })
 }
 
 impl Command {

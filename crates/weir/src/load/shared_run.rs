@@ -36,9 +36,11 @@ impl SharedRun {
     /// A number that all parts of the run have, and no other run; nothing where it is not shared.
     pub fn number(&self) -> Option<u64> {
         let id = self.run_id.as_ref().filter(|_| self.part.is_some())?;
+        let start = self.start_at?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let start = start.as_secs().to_le_bytes();
         // FNV-1a, the same on each machine; 63 bits fit in a bigint.
         let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        Some(id.bytes().fold(0xcbf2_9ce4_8422_2325, mix) >> 1)
+        Some(id.bytes().chain(start).fold(0xcbf2_9ce4_8422_2325, mix) >> 1)
     }
 }
 
@@ -78,15 +80,16 @@ mod tests {
         for wrong in ["", "a b", "a/b", &"x".repeat(65)] {
             assert!(run_id(wrong).is_err(), "{wrong}");
         }
-        let of = |id: &str, part: Option<&str>| SharedRun {
+        let of = |id: &str, part: Option<&str>, second: &str| SharedRun {
             part: part.map(|part| part.parse().unwrap()),
             run_id: Some(id.to_owned()),
-            start_at: None,
+            start_at: start(&format!("2023-11-14T22:13:{second}Z")).ok(),
         };
-        let number = |id, part| of(id, part).number();
+        let number = |id, part| of(id, part, "20").number();
         assert_eq!(number("a", None), None);
         assert_eq!(number("a", Some("1/2")), number("a", Some("2/2")));
         assert_ne!(number("a", Some("1/2")), number("b", Some("1/2")));
+        assert_ne!(number("a", Some("1/2")), of("a", Some("1/2"), "21").number(), "another night");
         assert!(number("a", Some("1/2")).is_some_and(|number| i64::try_from(number).is_ok()));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use serde::Deserialize;
-use watch::words::count;
+use watch::words::{count, harmless};
 
 use super::table;
 
@@ -61,8 +61,8 @@ impl Measurement {
     fn row(&self) -> Vec<String> {
         let equal: u64 = self.equal.values().sum();
         vec![
-            self.database.clone(),
-            self.measurement.clone(),
+            harmless(&self.database),
+            harmless(&self.measurement),
             count(self.overwritten()),
             count(self.by("hosts")),
             count(self.by("connections")),
@@ -128,6 +128,7 @@ impl Collisions {
 impl fmt::Display for Overwritten {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { series, time_ns, field, older, newer } = self;
+        let (series, field) = (harmless(series), harmless(field));
         let time = wire::influxql::rfc3339_short(*time_ns);
         write!(f, "last: {series} at {time}, {field}: {newer} over {older}")
     }
@@ -136,11 +137,13 @@ impl fmt::Display for Overwritten {
 impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
-            Some(value) => write!(f, "{value}")?,
+            Some(value) => write!(f, "{}", harmless(value))?,
             None => write!(f, "a value")?,
         }
         match &self.source {
-            Some(Source { address, user: Some(user) }) => write!(f, " of {user} at {address}"),
+            Some(Source { address, user: Some(user) }) => {
+                write!(f, " of {} at {address}", harmless(user))
+            }
             Some(Source { address, user: None }) => write!(f, " of {address}"),
             None => write!(f, " of a connection that is not remembered"),
         }
@@ -182,6 +185,16 @@ mod tests {
         assert_eq!(shown(1.0, Vec::new()), "");
         let text = shown(1.0, vec![measurement(1_200, 0, 0)]);
         assert_eq!(text, include_str!("../../tests/golden/collisions.txt"));
+    }
+
+    #[test]
+    fn what_writers_sent_moves_no_cursor() {
+        let mut hostile = measurement(1, 0, 0);
+        hostile["last_overwritten"]["newer"]["value"] = "\"\u{1b}[2J\n\"".into();
+        hostile["last_overwritten"]["series"] = "m\u{7}".into();
+        let text = shown(1.0, vec![hostile]);
+        assert!(text.contains("\\u{1b}[2J\\n") && text.contains("m\\u{7}"), "{text}");
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'));
     }
 
     #[test]

@@ -78,9 +78,9 @@ async fn datagrams_are_gathered_whole_or_not_at_all_and_checked_together() {
     let options =
         Options { precision: Precision::Nanosecond, now_ns: 7, stamp: &[], unsigned: false };
     let mut gathered = worker.points();
-    gathered.add_whole(b"m f=2 2\nm f=3i 3", &options, None).unwrap();
-    gathered.add_whole(b"m f=4 4\nm f=", &options, None).unwrap_err();
-    gathered.add_whole(b"m f=5 5\nm g=t", &options, None).unwrap();
+    gathered.add_whole(b"m f=2 2\nm f=3i 3", &options, || None).unwrap();
+    gathered.add_whole(b"m f=4 4\nm f=", &options, || None).unwrap_err();
+    gathered.add_whole(b"m f=5 5\nm g=t", &options, || None).unwrap();
     assert_eq!(gathered.lines(), b"m f=2 2\nm f=3i 3\nm f=5 5\nm g=t 7\n");
     let room = rig.admission.room_now().unwrap();
     let admitted = worker.admit_now(room, &to, &mut gathered).unwrap();

@@ -22,9 +22,9 @@ fn digest(keys: &Keys, record: &str) -> PointDigest {
 }
 
 /// What comes of records, each with the connection that wrote it and when.
-fn outcomes(records: &[(&str, u32, u32)]) -> Vec<Option<(Outcome, Between)>> {
+fn outcomes(records: &[(&str, u32, u64)]) -> Vec<Option<(Outcome, Between)>> {
     let (keys, mut window) = (Keys::new(), window(1 << 20));
-    let observe = |(record, connection, now_ms): &(&str, u32, u32)| {
+    let observe = |(record, connection, now_ms): &(&str, u32, u64)| {
         let found = window.observe(&digest(&keys, record), source(*connection), *now_ms);
         found.map(|found| (found.outcome, found.between))
     };
@@ -60,13 +60,16 @@ fn fields_in_common_collide_and_others_merge() {
 
 #[test]
 fn what_is_older_than_the_window_is_forgotten() {
-    let at = |then: u32, now: u32| {
+    const WINDOW: u64 = WINDOW_MS as u64;
+    let at = |then: u64, now: u64| {
         outcomes(&[("m f=1 5\n", 0, then), ("m f=2 5\n", 1, now)])[1].is_some()
     };
-    assert!(at(0, WINDOW_MS));
-    assert!(!at(0, WINDOW_MS + 1));
-    assert!(at(u32::MAX - 10, WINDOW_MS - 11), "the clock wraps");
-    assert!(!at(u32::MAX - 10, WINDOW_MS - 9));
+    assert!(at(0, WINDOW));
+    assert!(!at(0, WINDOW + 1));
+    let long = u64::from(u32::MAX);
+    assert!(at(long - 10, long - 10 + WINDOW), "an entry has 32 bits of its time");
+    assert!(!at(long - 10, long - 9 + WINDOW));
+    assert!(!at(0, long + 10), "after weeks of silence");
     assert!(at(50, 40), "another thread looked at the clock a little earlier");
 }
 
@@ -84,7 +87,7 @@ fn memory_is_taken_as_it_fills_bounded_and_given_back() {
     // The latest are there.
     assert!(window.observe(&digest(&keys, "m f=2 99999\n"), source(1), 0).is_some());
     assert!(window.observe(&digest(&keys, "m f=2 1\n"), source(1), 0).is_none());
-    window.expire(WINDOW_MS + 1);
+    window.expire(u64::from(WINDOW_MS) + 1);
     assert_eq!(window.bytes(), 0);
 }
 
@@ -143,10 +146,10 @@ proptest! {
     fn collisions_are_those_of_a_plain_map(steps in steps()) {
         let (keys, mut window) = (Keys::new(), window(1 << 20));
         // By series, time and field: the value, who wrote it, and when.
-        let mut map: HashMap<(u8, u8, u8), (u8, u8, u32)> = HashMap::new();
-        let mut now_ms = u32::MAX - 1000;
+        let mut map: HashMap<(u8, u8, u8), (u8, u8, u64)> = HashMap::new();
+        let mut now_ms = u64::from(u32::MAX) - 1000;
         for (series, time, fields, writer, pause) in steps {
-            now_ms = now_ms.wrapping_add(u32::from(pause));
+            now_ms += u64::from(pause);
             let field = |(name, value): &(u8, u8)| format!("f{name}={value}");
             let list: Vec<_> = fields.iter().map(field).collect();
             let record = format!("m,s={series} {} {time}\n", list.join(","));
@@ -156,13 +159,13 @@ proptest! {
             let fields: HashMap<u8, u8> = fields.into_iter().collect();
             let recent = |name: &u8| {
                 let known = map.get(&(series, time, *name)).copied();
-                known.filter(|(.., came)| now_ms.wrapping_sub(*came) <= WINDOW_MS)
+                known.filter(|(.., came)| now_ms - *came <= u64::from(WINDOW_MS))
             };
             let common: Vec<_> = fields
                 .iter()
                 .filter_map(|(name, value)| recent(name).map(|older| (*value, older)))
                 .collect();
-            let differs = |(value, older): &&(u8, (u8, u8, u32))| *value != older.0;
+            let differs = |(value, older): &&(u8, (u8, u8, u64))| *value != older.0;
             let differing: Vec<_> = common.iter().filter(differs).collect();
             let (outcome, of): (_, Vec<_>) = match (differing.is_empty(), common.is_empty()) {
                 (true, true) => (None, Vec::new()),
