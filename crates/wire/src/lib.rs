@@ -1,5 +1,5 @@
 //! The protocols as pure functions over bytes: InfluxDB line protocol and InfluxQL, and
-//! PostgreSQL's frontend/backend protocol and SQL, and Redis's RESP.
+//! PostgreSQL's frontend/backend protocol and SQL, Redis's RESP, and Hessian 2.0.
 //!
 //! It validates, splits, classifies and rewrites what clients send, so that what enters the
 //! journal can be delivered later by anyone, in any company, and mean the same.
@@ -14,8 +14,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
-//   influxql, line, postgres, resp, sql
+//   hessian2, influxql, line, postgres, resp, sql
 
+pub mod hessian2;
 pub mod influxql;
 pub mod line;
 pub mod postgres;
