@@ -254,7 +254,9 @@ proptest! {
     }
 
     #[test]
-    fn a_value_that_is_cut_off_is_an_error(value in any_value(), at in any::<prop::sample::Index>()) {
+    fn a_value_that_is_cut_off_is_an_error(
+        value in any_value(), at in any::<prop::sample::Index>(),
+    ) {
         let bytes = encode(std::slice::from_ref(&value));
         let at = at.index(bytes.len());
         prop_assert_eq!(fails(&bytes[..at]).1, DecodeErrorKind::UnexpectedEnd);
