@@ -14,7 +14,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub use descriptor::parameters;
+pub use descriptor::{descriptor_of, parameters};
 pub use frame::{BODY_BYTES_DEFAULT_MAX, FrameError, HEADER_BYTES, HESSIAN2, Header, Kind};
 pub use message::{Event, Message, MessageError, Request, Response, ResponseBody};
 pub use put::{

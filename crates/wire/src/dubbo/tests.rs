@@ -209,6 +209,16 @@ fn parameters_are_counted() {
 }
 
 #[test]
+fn a_descriptor_is_made_of_java_types() {
+    let generic = ["java.lang.String", "java.lang.String[]", "java.lang.Object[]"];
+    assert_eq!(descriptor_of(generic), GENERIC_DESCRIPTOR);
+    let list = ["java.util.List<java.util.Set<int>>", "java.util.List<int>[]", "boolean[][]"];
+    assert_eq!(descriptor_of(list), "Ljava/util/List;[Ljava/util/List;[[Z");
+    let primitive = ["boolean", "byte", "char", "short", "int", "long", "float", "double"];
+    assert_eq!(descriptor_of(primitive), "ZBCSIJFD");
+}
+
+#[test]
 fn a_buffer_that_is_used_again_need_not_grow() {
     let (mut encoder, mut out) = (Encoder::default(), Vec::new());
     put_request(&mut out, &mut encoder, 1, true, &CALL);

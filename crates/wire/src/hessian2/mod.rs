@@ -8,6 +8,7 @@
 mod decoder;
 mod encoder;
 mod error;
+mod java;
 mod tag;
 #[cfg(test)]
 mod tests;
@@ -19,4 +20,5 @@ pub use encoder::{
     Encoder, put_binary, put_bool, put_date, put_double, put_int, put_long, put_null, put_string,
 };
 pub use error::{DecodeError, DecodeErrorKind};
+pub use java::{Beans, ConversionError, from_json};
 pub use value::{Class, List, Map, Object, Value};
