@@ -20,7 +20,7 @@ const SERIALIZATION: u8 = 0x1f;
 /// Which way a frame goes, and what only that way has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// From whoever asks.
+    /// A call, or an event of either side.
     Request {
         /// A response is wanted.
         is_two_way: bool,
@@ -35,7 +35,7 @@ pub enum Kind {
 /// What stands before a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Request or response.
+    /// Request or response, and what only one of them has.
     pub kind: Kind,
     /// A heartbeat or another event of the connection, rather than a call.
     pub is_event: bool,

@@ -14,7 +14,7 @@ pub enum Message {
     Response(Response),
     /// An answer without a result.
     Failure {
-        /// Never [`Status::Ok`].
+        /// Any status but [`Status::Ok`].
         status: Status,
         /// What the server says about it; empty where it says nothing.
         message: String,

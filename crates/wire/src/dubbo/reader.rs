@@ -5,7 +5,7 @@ use super::{FrameError, HEADER_BYTES, Header};
 /// A larger buffer is not kept for the next frame.
 const RETAINED_BYTES_MAX: usize = 1 << 20;
 
-/// A whole frame.
+/// A frame with its whole body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// What its first 16 bytes say.

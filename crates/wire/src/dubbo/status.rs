@@ -21,7 +21,7 @@ pub enum Status {
     ServiceNotFound,
     /// The service failed outside of its method.
     ServiceError,
-    /// The server failed.
+    /// The server failed outside of the service.
     ServerError,
     /// The client failed; it says so to itself.
     ClientError,

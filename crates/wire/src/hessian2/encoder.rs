@@ -152,12 +152,12 @@ fn end_map(out: &mut Vec<u8>) {
     out.push(tag::END);
 }
 
-/// Appends `null`.
+/// Appends `null`, in one byte.
 pub fn put_null(out: &mut Vec<u8>) {
     out.push(tag::NULL);
 }
 
-/// Appends a `boolean`.
+/// Appends a `boolean`, in one byte.
 pub fn put_bool(out: &mut Vec<u8>, value: bool) {
     out.push(if value { tag::TRUE } else { tag::FALSE });
 }

@@ -54,7 +54,7 @@ pub struct Map {
 /// A class by its name and the fields that are written of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
-    /// As `com.acme.Order`.
+    /// With its package, as `com.acme.Order`.
     pub name: String,
     /// Names in the order of the values.
     pub fields: Vec<String>,
