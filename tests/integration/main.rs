@@ -20,6 +20,7 @@ mod embedded;
 mod failed_logins;
 mod failover;
 mod first_loads;
+mod hessian;
 mod hostile_clients;
 mod hung_disk;
 mod import_export;

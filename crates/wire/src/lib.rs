@@ -1,5 +1,6 @@
 //! The protocols as pure functions over bytes: InfluxDB line protocol and InfluxQL, and
-//! PostgreSQL's frontend/backend protocol and SQL, and Redis's RESP.
+//! PostgreSQL's frontend/backend protocol and SQL, Redis's RESP, and Dubbo's frames with
+//! Hessian 2.0 in them.
 //!
 //! It validates, splits, classifies and rewrites what clients send, so that what enters the
 //! journal can be delivered later by anyone, in any company, and mean the same.
@@ -14,8 +15,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
-//   influxql, line, postgres, resp, sql
+//   dubbo, hessian2, influxql, line, postgres, resp, sql
 
+pub mod dubbo;
+pub mod hessian2;
 pub mod influxql;
 pub mod line;
 pub mod postgres;
