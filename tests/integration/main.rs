@@ -26,6 +26,7 @@ mod import_export;
 mod influxql;
 mod influxql_parse;
 mod isolation;
+mod jmeter;
 mod kill;
 mod leaving;
 mod listen;
