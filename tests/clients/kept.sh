@@ -10,13 +10,14 @@ again() {
     "$@"
 }
 
-# kept NAME COMMAND...: sets KEPT to a directory that the command, run within it, has filled.
+# kept NAME COMMAND...: sets KEPT to a directory that the command, run within it, has filled; fails
+# where the command does.
 kept() {
     KEPT=$WEIR_CLIENTS/$1
     if [ -d "$KEPT" ]; then return; fi
     local new=$KEPT.$$
     mkdir -p "$new"
-    (cd "$new" && again "${@:2}")
+    (cd "$new" && again "${@:2}") || { rm -r "$new"; return 1; }
     # Another process may have been first; then its directory serves as well.
     mv --no-target-directory "$new" "$KEPT" 2>/dev/null || rm -r "$new"
 }

@@ -68,12 +68,6 @@ fn influxdb_client_for_node() {
     run("node-influxdb-client");
 }
 
-#[test]
-fn the_jmeter_backend_listeners_format() {
-    places::need("curl");
-    run("jmeter");
-}
-
 /// Telegraf is in no Debian release, so it is tried where its owner has put it on the `PATH`.
 #[test]
 fn telegraf_where_it_is_on_the_path() {

@@ -27,6 +27,7 @@ mod import_export;
 mod influxql;
 mod influxql_parse;
 mod isolation;
+mod jmeter;
 mod kill;
 mod leaving;
 mod listen;

@@ -1,38 +1,32 @@
 #!/bin/bash
-# What JMeter's InfluxdbBackendListenerClient sends (HttpMetricsSender): lines of the "jmeter" and
-# "events" measurements with a time in nanoseconds made of milliseconds, posted to /write?db=...
-# every five seconds, without a precision. JMeter itself is not run.
+# JMeter without a window: plan.jmx, with its stock listener sending to $WEIR_URL every second. With
+# "install" it is only brought here; 77 says that the registry does not serve it.
 set -euo pipefail
-url=http://$WEIR_HOST:$WEIR_PORT
-post() {
-    code=$(curl -sS -o "$WEIR_DIR/answer" -w '%{http_code}' "$url/write?db=clients" \
-        -H 'Content-Type: text/plain; charset=UTF-8' -H 'User-Agent: Apache-HttpAsyncClient/4.1.5' \
-        --data-binary @"$1")
-    [ "$code" = 204 ] || { echo "answered $code: $(cat "$WEIR_DIR/answer")" >&2; exit 1; }
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../kept.sh"
+fetch_jars() {
+    mvn --batch-mode --quiet --file "$here/pom.xml" dependency:copy-dependencies \
+        -DoutputDirectory="$PWD"
 }
-
-now=1600000000000
-body=$WEIR_DIR/jmeter.txt
-echo "events,application=shop,title=ApacheJMeter text=\"Test\\ Plan started\" ${now}000000" >"$body"
-post "$body"
-for n in 0 1 2 3 4 5 6 7 8 9; do
-    at=$((now + 5000 * n))000000
-    cat >"$body" <<END
-jmeter,application=shop,transaction=internal minAT=1,maxAT=5,meanAT=3,startedT=5,endedT=0 $at
-jmeter,application=shop,transaction=add\\ to\\ basket,statut=ok count=10,avg=3.5,min=1.0,max=9.0,hit=10,sb=1000,rb=20000,pct90.0=8.0,pct95.0=8.5,pct99.0=9.0 $at
-jmeter,application=shop,transaction=add\\ to\\ basket,statut=ko count=0 $at
-jmeter,application=shop,transaction=add\\ to\\ basket,statut=all count=10,avg=3.5,min=1.0,max=9.0,hit=10,sb=1000,rb=20000,pct90.0=8.0,pct95.0=8.5,pct99.0=9.0 $at
-jmeter,application=shop,transaction=all,statut=all count=10,countError=0,avg=3.5,min=1.0,max=9.0,hit=10,sb=1000,rb=20000,pct90.0=8.0,pct95.0=8.5,pct99.0=9.0 $at
-jmeter,application=shop,transaction=add\\ to\\ basket,responseCode=500,responseMessage=Internal\\ Server\\ Error count=2 $at
-clients,name=jmeter v=$n $at
-END
-    post "$body"
-done
-for _ in $(seq 200); do
-    got=$(curl -sS "$url/query" -d db=clients --data-urlencode \
-        "q=SELECT sum(\"count\") FROM jmeter WHERE \"transaction\"='all' AND statut='all'")
-    case $got in *100*) exit 0 ;; esac
-    sleep 0.1
-done
-echo "read back: $got" >&2
-exit 1
+# JMeter finds its home and its modules by where its jars are.
+lay_out() {
+    mkdir -p lib/ext lib/junit &&
+        jar --extract --file "$1"/ApacheJMeter_config-*.jar bin &&
+        cp --link "$1"/*.jar lib &&
+        mv lib/ApacheJMeter-*.jar bin/ApacheJMeter.jar &&
+        mv lib/ApacheJMeter_*.jar lib/ext
+}
+kept jmeter-jars-5.6.3 fetch_jars || exit 77
+kept jmeter-5.6.3 lay_out "$KEPT"
+if [ "${1:-}" = install ]; then exit; fi
+cd "$WEIR_DIR"
+# The listener gives up a flush whose connection is not there after 0.1 s.
+java -Xms64m -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djava.awt.headless=true \
+    -Djava.util.prefs.userRoot="$PWD" \
+    -jar "$KEPT/bin/ApacheJMeter.jar" \
+    --nongui --testfile "$here/plan.jmx" --logfile result.jtl --jmeterlogfile jmeter.log \
+    -Jjmeterengine.nongui.port=0 \
+    -Jurl="$WEIR_URL" -Jseconds="${WEIR_SECONDS:-5}" -Jbackend_influxdb.send_interval=1 \
+    -Jbackend_influxdb.connection_request_timeout=30000 \
+    -Jbackend_influxdb.connection_timeout=30000 -Jbackend_influxdb.socket_timeout=30000
+if grep -E -A20 ' ERROR ' jmeter.log; then exit 1; fi
