@@ -92,7 +92,16 @@ impl Counts {
         new
     }
 
-    /// All pairs that have counts, by their names.
+    /// All that have counts, by their names, and the others, which show that nothing was counted.
+    pub fn all_and_others(&self) -> Vec<Arc<MeasurementCounts>> {
+        let mut all = self.all();
+        if self.other.total() == 0 {
+            all.push(Arc::clone(&self.other));
+        }
+        all
+    }
+
+    /// All that have counts, by their names.
     pub fn all(&self) -> Vec<Arc<MeasurementCounts>> {
         let mut all: Vec<_> = self.pairs.load().values().cloned().collect();
         all.sort_by(|a, b| (&a.database, &a.measurement).cmp(&(&b.database, &b.measurement)));

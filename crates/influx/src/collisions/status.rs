@@ -89,7 +89,7 @@ impl Collisions {
     pub fn encode(&self, encoder: &mut Encoder) {
         let name = "weir_influx_collisions_total";
         let help = "Points whose series, time and a field were written before, within the window.";
-        for pair in self.counts.all() {
+        for pair in self.counts.all_and_others() {
             for (outcome, between) in all_kinds() {
                 let count = pair.get(outcome, between);
                 let labels = [
