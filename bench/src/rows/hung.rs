@@ -48,7 +48,8 @@ impl Side {
     }
 }
 
-fn plan(stand: &WeirWithSinks, length: Duration) -> Plan {
+/// A load of 10,000 requests a second.
+pub fn plan(stand: &WeirWithSinks, length: Duration) -> Plan {
     Plan { connections: CONNECTIONS, ..sending::rate(stand.weir.http, RATE, length) }
 }
 

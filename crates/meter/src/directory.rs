@@ -3,8 +3,8 @@
 //! run has none. A disk that is full ends the writing, and never the run.
 
 pub mod rows;
+mod tag;
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -17,9 +17,10 @@ use crate::engine::{FinishedWindow, Outcome};
 use crate::failure::Owner;
 use crate::hlog;
 use crate::machine;
-use crate::recorder::{Kind, Measure, Results, Times};
+use crate::recorder::{Measure, Results, Times};
 use crate::summary::{Summary, date_time};
 use crate::window::WINDOW;
+pub use tag::{HistogramPart, Tag};
 
 /// What was run, and where.
 pub const RUN: &str = "run.json";
@@ -243,67 +244,6 @@ fn lines(start: Duration, length: Duration, results: &Results, latency: &Times) 
         }
     }
     out
-}
-
-/// What a histogram of the log is of the times of its operation and kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HistogramPart {
-    /// The times as they were measured.
-    Measured,
-    /// Those of them that would not be there without the injector's pauses and lateness.
-    Without,
-    /// Those that would be there instead.
-    Instead,
-}
-
-/// What a line of the log is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tag {
-    /// The number of the operation.
-    pub operation: usize,
-    /// How its requests ended.
-    pub kind: Kind,
-    /// Which times of theirs.
-    pub measure: Measure,
-    /// What of these times.
-    pub part: HistogramPart,
-}
-
-impl fmt::Display for Tag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let measure = match self.measure {
-            Measure::Latency => "latency",
-            Measure::Service => "service",
-        };
-        let part = match self.part {
-            HistogramPart::Measured => "",
-            HistogramPart::Without => ".without",
-            HistogramPart::Instead => ".instead",
-        };
-        write!(f, "{}.{}.{measure}{part}", self.operation, self.kind.name())
-    }
-}
-
-impl Tag {
-    /// What a tag says; nothing where it is none of this version's.
-    pub fn read(text: &str) -> Option<Self> {
-        let mut parts = text.split('.');
-        let operation = parts.next()?.parse().ok()?;
-        let name = parts.next()?;
-        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
-        let measure = match parts.next()? {
-            "latency" => Measure::Latency,
-            "service" => Measure::Service,
-            _ => return None,
-        };
-        let part = match (parts.next(), parts.next()) {
-            (None, None) => HistogramPart::Measured,
-            (Some("without"), None) => HistogramPart::Without,
-            (Some("instead"), None) => HistogramPart::Instead,
-            _ => return None,
-        };
-        Some(Self { operation, kind, measure, part })
-    }
 }
 
 fn pretty(value: &Value) -> String {

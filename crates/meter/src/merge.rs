@@ -9,11 +9,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::directory::{self, HistogramPart, Tag, rows};
+use crate::directory::{self, Tag, rows};
 use crate::engine::{FinishedWindow, Outcome, Row, Window, row};
 use crate::hlog;
 use crate::part::RunPart;
-use crate::recorder::{Correction, Results};
+use crate::recorder::Results;
 use crate::sharing::{PartInjector, Sharing};
 use crate::verdict::{THRESHOLDS, Thresholds};
 
@@ -175,24 +175,15 @@ impl PartLog {
                 self.next = Some(line);
                 break;
             }
-            put(&mut results, &line);
+            // The line without a tag is the sum of others, and tags of a newer version say what
+            // this one does not know.
+            if let Some(tag) = line.tag.as_deref().and_then(Tag::read) {
+                tag.add(&line.times, &mut results);
+            }
         }
         self.requests += results.total();
         Ok(results)
     }
-}
-
-/// Adds a line of a log. That without a tag is the sum of others, and tags of a newer version say
-/// what this one does not know.
-fn put(results: &mut Results, line: &hlog::Line) {
-    let tag = line.tag.as_deref().and_then(Tag::read);
-    let Some(Tag { operation, kind, measure, part }) = tag else { return };
-    if part == HistogramPart::Measured {
-        return results.add_times(operation, kind, measure, &line.times);
-    }
-    let mut correction = Correction::default();
-    correction.add_side(&line.times, part == HistogramPart::Instead);
-    results.correct(operation, kind, measure, &correction);
 }
 
 impl Parts {

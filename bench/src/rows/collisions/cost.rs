@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use meter::engine::{IdleConnections, Plan};
+use meter::engine::IdleConnections;
 use rig::sending::{self, Report};
 
 use crate::Outcome;
@@ -13,7 +13,7 @@ use crate::figures::{FigureTarget, Series};
 use crate::load::{self, line};
 use crate::measure::Usage;
 use crate::report::{Row, Verdict, median, unit};
-use crate::rows::hung::RUN;
+use crate::rows::hung::{self, RUN};
 use crate::rows::{lines, requests};
 use crate::sink::DATABASE;
 use crate::stand::WeirWithSinks;
@@ -121,14 +121,10 @@ fn of_requests(scale: &Scale) -> Outcome<Row> {
 }
 
 fn of_acks(scale: &Scale) -> Outcome<Row> {
-    const RATE: f64 = 10_000.0;
-    /// Enough that the schedule is kept while answers take 25 ms.
-    const CONNECTIONS: usize = 256;
     let figure = "p99 of acks at 10,000/s, detection of collisions on / off";
     pairs(figure, unit::US, FigureTarget::at_most(1.2, 1.0), scale, |side, pair| {
         let length = if pair == 0 { Duration::from_secs(5) } else { RUN };
-        let plan =
-            Plan { connections: CONNECTIONS, ..sending::rate(side.stand.weir.http, RATE, length) };
+        let plan = hung::plan(&side.stand, length);
         let target = format!("/write?db={DATABASE}");
         let post = move |n, out: &mut Vec<u8>| {
             sending::put_post(out, &target, line(pair, n).as_bytes());

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use foldhash::fast::RandomState;
 use memchr::memchr;
-use wire::line::{self, Value};
+use wire::line::{self, Field, Value};
 
 /// The keys of all hashes.
 #[derive(Clone, Debug)]
@@ -117,9 +117,7 @@ impl Keys {
         let fields = &mut digest.fields;
         fields.clear();
         for field in point.fields {
-            let (kind, bits) = self.value(field.value);
-            let tag = self.field_name(field.name) | kind;
-            fields.push(FieldDigest { tag, bits });
+            fields.push(self.field(&field));
         }
         // Of a name that is there twice the last one is stored.
         fields.sort_by_key(|field| field.name());
@@ -133,14 +131,16 @@ impl Keys {
         true
     }
 
-    fn value(&self, value: Value<'_>) -> (u32, u64) {
-        match value {
+    /// The digest of a field.
+    pub fn field(&self, field: &Field<'_>) -> FieldDigest {
+        let (kind, bits) = match field.value {
             Value::Float(value) => (FLOAT, value.to_bits()),
             Value::Integer(value) => (INTEGER, value.cast_unsigned()),
             Value::Unsigned(value) => (UNSIGNED, value),
             Value::Boolean(value) => (BOOLEAN, u64::from(value)),
             Value::String(text) => (STRING, self.string(&line::unescape_string(text))),
-        }
+        };
+        FieldDigest { tag: self.field_name(field.name) | kind, bits }
     }
 }
 

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use watch::metrics::{Counter, Registry};
-use wire::line::{self, Sampler, Value};
+use wire::line::{self, Field, Sampler, Value};
 
 use self::counts::{Counts, KnownCounts, Overwriting};
 use self::keys::{Keys, PointDigest};
@@ -41,6 +41,8 @@ pub struct Collisions {
     window_ms: u32,
     begun: Instant,
     share: SharedShare,
+    /// Hashes times as samplers of all shares do.
+    all_times: Sampler,
     times: TimesCount,
     turns: Mutex<Turns>,
     /// When the share is to be looked at again, in milliseconds since the beginning.
@@ -117,8 +119,10 @@ impl Collisions {
             |_| Bucket { window: Mutex::new(Window::new(limits)), words: AtomicU64::new(0) };
         let capacity = (words as f64 * ENTRIES_PART) as usize;
         let turns = Turns { control: ShareControl::new(capacity), last_ms: 0, words: 0 };
+        let keys = Keys::new();
         let collisions = Arc::new(Self {
-            keys: Keys::new(),
+            all_times: Sampler::new(keys.times, 1.0),
+            keys,
             buckets: (0..count).map(bucket).collect(),
             window_ms,
             begun: Instant::now(),
@@ -210,7 +214,7 @@ impl Collisions {
         // No others write while the window is held.
         bucket.words.store(bucket.words.load(Ordering::Relaxed) + words, Ordering::Relaxed);
         drop(window);
-        self.times.note(self.sampler().hash(point.time_ns));
+        self.times.note(self.all_times.hash(point.time_ns));
         if let Some(found) = found {
             self.count(to, point, &found);
         }
@@ -246,7 +250,7 @@ impl Collisions {
             time_ns: point.time_ns,
             field: counts::name_of(field.name),
             older_value: found.older.value(),
-            newer_value: value_of(field.value),
+            newer_value: self.keys.field(&field).value().unwrap_or_else(|| text_of(&field)),
             older_connection: found.older_connection,
             newer_connection: point.source.connection,
         };
@@ -305,13 +309,10 @@ impl Collisions {
     }
 }
 
-/// A value as line protocol has it, strings cut short.
-fn value_of(value: Value<'_>) -> String {
-    match value {
-        Value::Float(value) => value.to_string(),
-        Value::Integer(value) => format!("{value}i"),
-        Value::Unsigned(value) => format!("{value}u"),
-        Value::Boolean(value) => value.to_string(),
+/// The text of a field that is a string, cut short.
+fn text_of(field: &Field<'_>) -> String {
+    match field.value {
         Value::String(text) => counts::string_of(&line::unescape_string(text)),
+        _ => String::new(),
     }
 }

@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use super::ReportError;
 use crate::course::{Course, Point};
-use crate::directory::{self, HistogramPart, Tag, rows};
+use crate::directory::{self, Tag, rows};
 use crate::engine::Row;
 use crate::failure::Owner;
 use crate::hlog;
-use crate::recorder::{Correction, Measure, Results, Tolerance};
+use crate::recorder::{Measure, Results, Tolerance};
 use crate::verdict::THRESHOLDS;
 
 /// The results of a run.
@@ -157,19 +157,15 @@ fn each_histogram(path: &Path, course: &mut Course) -> Result<Results, ReportErr
             continue;
         };
         // Tags of a newer version say what this one does not show.
-        let Some(Tag { operation, kind, measure, part }) = Tag::read(text) else { continue };
-        if part == HistogramPart::Measured {
-            results.add_times(operation, kind, measure, &line.times);
-            if let (Measure::Latency, Some(owner)) = (measure, Owner::of(kind)) {
-                course.errors(second, owner, line.times.count());
-            }
+        let Some(tag) = Tag::read(text) else { continue };
+        let correction = tag.add(&line.times, &mut results);
+        if tag.measure != Measure::Latency {
             continue;
         }
-        let mut correction = Correction::default();
-        correction.add_side(&line.times, part == HistogramPart::Instead);
-        results.correct(operation, kind, measure, &correction);
-        if measure == Measure::Latency {
+        if let Some(correction) = correction {
             course.correct(second, &correction);
+        } else if let Some(owner) = Owner::of(tag.kind) {
+            course.errors(second, owner, line.times.count());
         }
     }
     Ok(results)

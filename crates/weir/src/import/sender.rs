@@ -137,7 +137,7 @@ async fn deliver(client: &Client, precision: &str, points: Points) -> Result<Sen
                 let why = format!("lines {first} to {}: {words}", first + lines - 1);
                 return Ok(Sent { lines, refused: Some((refused, why)) });
             }
-            Ok(written) if again(written.status) => (written.error, written.retry_after),
+            Ok(written) if written.may_be_taken_later() => (written.error, written.retry_after),
             Ok(written) => return Err(Failure::other(written.error)),
             Err(failure) => (failure.to_string(), None),
         };
@@ -148,12 +148,6 @@ async fn deliver(client: &Client, precision: &str, points: Points) -> Result<Sen
         tokio::time::sleep(asked.unwrap_or(wait).min(PATIENCE)).await;
         wait = (wait * 2).min(WAIT_MAX);
     }
-}
-
-/// Whether the same may be taken later.
-fn again(status: StatusCode) -> bool {
-    status.is_server_error()
-        || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
 }
 
 /// How many of `lines` a 400 is about: InfluxDB names each line it can't parse, on a line of its

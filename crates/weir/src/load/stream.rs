@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::Args;
-use http::StatusCode;
 use meter::engine::{FinishedWindow, Outcome};
 use meter::machine;
 use meter::stream::{Points, StreamTags};
@@ -187,7 +186,7 @@ async fn send(
                 locked(account).sent += count;
                 return;
             }
-            Ok(Ok(written)) if !may_be_taken_later(written.status) => {
+            Ok(Ok(written)) if !written.may_be_taken_later() => {
                 locked(account).why = written.error;
                 break;
             }
@@ -200,10 +199,6 @@ async fn send(
         wait = (wait * 2).min(WAIT_MAX);
     }
     locked(account).dropped += count;
-}
-
-fn may_be_taken_later(status: StatusCode) -> bool {
-    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
 
 #[cfg(test)]

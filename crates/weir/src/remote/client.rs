@@ -42,6 +42,15 @@ pub struct WriteAnswer {
     pub error: String,
 }
 
+impl WriteAnswer {
+    /// Whether the same may be taken later.
+    pub fn may_be_taken_later(&self) -> bool {
+        let status = self.status;
+        status.is_server_error()
+            || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
+    }
+}
+
 impl Client {
     /// A client that has not connected yet.
     ///
