@@ -1,6 +1,7 @@
 //! `weir load` as its users run it, beside real servers. What is held is what came and what the
 //! servers have, and not the verdict: a machine that runs other tests earns an INVALID.
 
+mod agents;
 mod ledger;
 mod parts;
 mod pauses;

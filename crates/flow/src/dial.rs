@@ -9,6 +9,7 @@
 
 mod dialled;
 mod error;
+mod fence;
 mod own;
 mod silence;
 mod socket;
@@ -31,6 +32,7 @@ use crate::tls::in_words;
 pub(crate) use dialled::is_own;
 pub use dialled::{set_silence_limit, watch};
 pub use error::{DialError, Late, Stage};
+pub use fence::{AllowedAddresses, check_fence, fence};
 pub(crate) use own::Listed;
 pub use socket::Socket;
 pub use tls::{Renewal, Tls};
@@ -136,11 +138,16 @@ impl Target {
     pub async fn connect_in_clear(&self) -> Result<Socket, DialError> {
         match &self.address {
             Address::Unix(path) => {
-                let connected = UnixStream::connect(path).await.and_then(|stream| {
+                let connected = async {
+                    fence::check_unix()?;
+                    let stream = UnixStream::connect(path).await?;
                     dialled::refuse_own_unix(&stream)?;
                     Ok(stream)
-                });
-                connected.map(Socket::from).map_err(|error| self.failed(Stage::of_unix, error))
+                };
+                connected
+                    .await
+                    .map(Socket::from)
+                    .map_err(|error| self.failed(Stage::of_unix, error))
             }
             Address::Tcp { host, port } => self.connect_tcp(host, *port).await,
         }
@@ -220,6 +227,7 @@ async fn first_of(addresses: Vec<SocketAddr>) -> Result<TcpStream, Option<io::Er
 }
 
 async fn connect_to(address: SocketAddr) -> io::Result<TcpStream> {
+    check_fence(address)?;
     let stream = TcpStream::connect(address).await?;
     dialled::prepare(&stream)?;
     Ok(stream)

@@ -222,6 +222,32 @@ impl Directory {
     }
 }
 
+/// All histograms of a window, as [`results_of`] reads them.
+pub fn histograms(results: &Results) -> String {
+    let latency = results.times(Measure::Latency, None);
+    lines(Duration::ZERO, WINDOW, results, &latency)
+}
+
+/// What the histograms of a window are of.
+///
+/// # Errors
+/// A line is damaged.
+pub fn results_of(histograms: &str) -> Result<Results, hlog::LogError> {
+    let mut results = Results::default();
+    for line in hlog::read(histograms.as_bytes()) {
+        add_line(&line?, &mut results);
+    }
+    Ok(results)
+}
+
+/// Adds a line of a log. That without a tag is the sum of others, and tags of a newer version say
+/// what this one does not know.
+pub fn add_line(line: &hlog::Line, results: &mut Results) {
+    if let Some(tag) = line.tag.as_deref().and_then(Tag::read) {
+        tag.add(&line.times, results);
+    }
+}
+
 /// All histograms of a window. That without a tag is the latency of all results, which is what
 /// tools show that know no tags.
 fn lines(start: Duration, length: Duration, results: &Results, latency: &Times) -> String {

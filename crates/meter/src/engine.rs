@@ -9,7 +9,7 @@
 //   alarm, connection
 //   exchange, opening, record, sending
 //   collector, looks, plan
-//   offered, pacing, pauses
+//   offered, pacing, pauses, start
 
 mod alarm;
 mod asking;
@@ -28,6 +28,7 @@ mod pauses;
 mod plan;
 mod record;
 mod sending;
+mod start;
 mod thread;
 
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -35,15 +36,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::oneshot;
 
-use crate::gate::{Gate, Judgement, Sliding};
+use crate::gate::{AbortGates, Gate};
 use crate::network::Network;
-use crate::recorder::Results;
 use crate::verdict::Thresholds;
-use crate::window::Timeline;
+use crate::window::{Timeline, TooLate};
 use crate::workload::Workload;
 pub use asking::{AskError, Conversation, ask};
 use collector::Collector;
-pub use collector::{FinishedWindow, LATENCIES, Row, Window, row};
+pub use collector::{FinishedWindow, LATENCIES, ROWS_MAX, Row, Window, row};
 pub use idle_connections::IdleConnections;
 pub use load::{Load, names};
 use offered::Offered;
@@ -51,6 +51,7 @@ pub use opening::OpenError;
 pub use outcome::{Outcome, WarmUp};
 use plan::Addresses;
 pub use plan::{CONNECTIONS_MAX, Pace, Plan, Stop, THREADS_MAX, TIMEOUT, Think};
+pub use start::{Start, StartAgreement};
 use thread::{Task, ThreadMessage};
 
 /// Messages of threads that may wait.
@@ -71,6 +72,9 @@ pub enum EngineError {
         connections: usize,
         source: OpenError,
     },
+    /// The start was waited for, and whoever was to say it has ended the run.
+    #[error("the run was called off before it began")]
+    CalledOff,
     /// A thread could not be started, or ended by itself.
     #[error("the injector can't run: {0}; this is no fault of the server's")]
     Injector(String),
@@ -153,7 +157,7 @@ struct Whole {
     abort: Vec<Gate>,
     thresholds: Thresholds,
     stop: Stop,
-    start_at: Option<SystemTime>,
+    start: Start,
 }
 
 impl Whole {
@@ -177,20 +181,27 @@ impl Whole {
             thresholds: first.thresholds,
             // A demand that is missed ends this run alone.
             stop: first.stop.of_run(),
-            start_at: first.start_at,
+            start: first.start.clone(),
         })
     }
 }
 
 impl Whole {
     /// When the parts of the run are, now that everything else is ready.
-    fn timeline(&self) -> Result<Timeline, EngineError> {
-        let (now, warm_up, duration) = (Instant::now(), self.warm_up, self.duration);
-        let Some(start) = self.start_at else {
-            return Ok(Timeline::new(now, SystemTime::now, warm_up, duration));
-        };
-        let agreed = Timeline::at(start, now, SystemTime::now(), warm_up, duration);
-        agreed.map_err(|late| EngineError::Plan(late.to_string()))
+    fn timeline(&self, network: &Network) -> Result<Timeline, EngineError> {
+        let (warm_up, duration) = (self.warm_up, self.duration);
+        let late = |late: TooLate| EngineError::Plan(late.to_string());
+        match &self.start {
+            Start::Soon => Ok(Timeline::new(Instant::now(), SystemTime::now, warm_up, duration)),
+            Start::At(wall) => {
+                let (now, wall_now) = (Instant::now(), SystemTime::now());
+                Timeline::at(*wall, now, wall_now, warm_up, duration).map_err(late)
+            }
+            Start::Agreed(agreement) => {
+                let start = agreement.wait(network).ok_or(EngineError::CalledOff)?;
+                Timeline::agreed(start, Instant::now(), warm_up, duration).map_err(late)
+            }
+        }
     }
 }
 
@@ -203,7 +214,7 @@ fn conduct(
     mut each_window: impl FnMut(&FinishedWindow),
 ) -> Result<Outcome, EngineError> {
     let network = all_ready(run, said)?;
-    let timeline = run.timeline()?;
+    let timeline = run.timeline(&network)?;
     for start in starts {
         let _ = start.send(timeline);
     }
@@ -211,16 +222,15 @@ fn conduct(
     let (offered, tolerance) = (run.offered.clone(), run.thresholds.tolerance());
     let mut collector = Collector::new(run.threads, whole, timeline.wall, offered, tolerance);
     let (mut parts, mut aborted) = (Vec::new(), None);
-    let mut sliding = Sliding::new(&run.abort, tolerance);
+    let mut abort = AbortGates::new(run.abort.clone(), tolerance);
     while let Ok(said) = said.recv() {
         match said {
             ThreadMessage::Window(number, window) => {
                 for ended in collector.add(number, &window) {
                     each_window(&ended);
-                    let on_stretch = sliding.window(&ended.results);
+                    let missed = abort.window(ended.row.number, &ended.results, &collector.results);
                     if aborted.is_none() {
-                        let of_all = missed(run, &collector.results, ended.row.number);
-                        aborted = of_all.or(on_stretch);
+                        aborted = missed;
                         aborted.iter().for_each(|_| run.stop.ask());
                     }
                 }
@@ -233,7 +243,7 @@ fn conduct(
     if parts.len() != run.threads {
         return Err(EngineError::Injector("a thread ended by itself".to_owned()));
     }
-    sliding.end(&collector.rest());
+    abort.end(&collector.rest());
     let mut outcome = Outcome {
         closed: run.closed,
         connections: run.connections,
@@ -252,11 +262,7 @@ fn conduct(
     };
     outcome = parts.iter().fold(outcome, |outcome, part| outcome.with(part));
     if outcome.aborted.is_none() {
-        let unjudged = run.abort.iter().filter_map(|gate| {
-            let found = gate.judge(&outcome.results, outcome.measured, &tolerance).unjudged()?;
-            Some((gate.clone(), found))
-        });
-        outcome.unjudged = unjudged.chain(sliding.unjudged()).collect();
+        outcome.unjudged = abort.unjudged(&outcome.results, outcome.measured);
     }
     Ok(outcome)
 }
@@ -274,15 +280,4 @@ fn all_ready(run: &Whole, said: &Receiver<ThreadMessage>) -> Result<Network, Eng
         }
     }
     Ok(network)
-}
-
-/// The first demand that the run so far misses.
-fn missed(run: &Whole, so_far: &Results, window: u64) -> Option<(Gate, String)> {
-    let measured = crate::window::WINDOW * u32::try_from(window + 1).unwrap_or(u32::MAX);
-    run.abort.iter().find_map(|gate| {
-        match gate.judge(so_far, measured, &run.thresholds.tolerance()) {
-            Judgement::Missed(found) => Some((gate.clone(), found)),
-            Judgement::Met | Judgement::Unjudged(_) => None,
-        }
-    })
 }

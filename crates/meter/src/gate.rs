@@ -1,5 +1,6 @@
 //! What is demanded of a run: `p99<20ms`, `errors<0.1%`, `rate>1900`.
 
+mod abort;
 mod sliding;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::recorder::{Measure, Results, Tolerance};
+pub use abort::AbortGates;
 pub use sliding::{STRETCH_MAX, Sliding};
 
 /// What a gate looks at.

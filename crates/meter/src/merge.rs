@@ -1,21 +1,24 @@
 //! The directories of the parts of a run, read side by side as one run: histograms are added,
 //! window by window, so that a percentile is that of all requests in one histogram.
 
+mod live;
+
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::directory::{self, Tag, rows};
+use crate::directory::{self, rows};
 use crate::engine::{FinishedWindow, Outcome, Row, Window, row};
 use crate::hlog;
 use crate::part::RunPart;
-use crate::recorder::Results;
+use crate::recorder::{Results, Tolerance};
 use crate::sharing::{PartInjector, Sharing};
 use crate::verdict::{THRESHOLDS, Thresholds};
+pub use live::{EndedPart, LiveMerge};
 
 /// What a part of a run leaves besides its windows: `part.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -175,15 +178,40 @@ impl PartLog {
                 self.next = Some(line);
                 break;
             }
-            // The line without a tag is the sum of others, and tags of a newer version say what
-            // this one does not know.
-            if let Some(tag) = line.tag.as_deref().and_then(Tag::read) {
-                tag.add(&line.times, &mut results);
-            }
+            directory::add_line(&line, &mut results);
         }
         self.requests += results.total();
         Ok(results)
     }
+}
+
+/// Adds up one window of all parts.
+fn sum_of_parts(
+    number: u64,
+    wall: SystemTime,
+    tolerance: &Tolerance,
+    parts: &[(Row, Results)],
+) -> FinishedWindow {
+    let (mut window, mut offered) = (Window::default(), 0);
+    for (row, results) in parts {
+        offered += row.offered;
+        window.sent += row.sent;
+        window.late += row.late;
+        window.busy = window.busy.max(row.busy);
+        let paused = window.results.paused.max(row.paused);
+        window.results.add(results);
+        // Injectors pause beside one another.
+        window.results.paused = paused;
+    }
+    let row = row(number, offered, &window, tolerance);
+    FinishedWindow { wall, row, results: window.results }
+}
+
+/// What came of parts, their results aside; nothing where there is none.
+fn outcome_of_parts<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Option<Outcome> {
+    let mut outcomes = outcomes.into_iter();
+    let first = outcomes.next()?.clone();
+    Some(outcomes.fold(first, Outcome::beside))
 }
 
 impl Parts {
@@ -238,22 +266,14 @@ impl Parts {
         let mut outcome = self.outcome();
         let whole = rows.iter().map(Vec::len).min().unwrap_or_default();
         for number in 0..whole as u64 {
-            let (mut window, mut offered) = (Window::default(), 0);
-            for (row, log) in
-                rows.iter().filter_map(|rows| rows.get(number as usize)).zip(&mut logs)
-            {
-                offered += row.offered;
-                window.sent += row.sent;
-                window.late += row.late;
-                window.busy = window.busy.max(row.busy);
-                let paused = window.results.paused.max(row.paused);
-                window.results.add(&log.before(number + 1)?);
-                // Injectors pause beside one another.
-                window.results.paused = paused;
-            }
-            outcome.results.add(&window.results);
-            let row = row(number, offered, &window, &outcome.thresholds.tolerance());
-            let finished = FinishedWindow { wall: outcome.wall, row, results: window.results };
+            let parts = rows.iter().zip(&mut logs).filter_map(|(rows, log)| {
+                let row = *rows.get(number as usize)?;
+                Some(log.before(number + 1).map(|results| (row, results)))
+            });
+            let parts = parts.collect::<Result<Vec<_>, _>>()?;
+            let tolerance = outcome.thresholds.tolerance();
+            let finished = sum_of_parts(number, outcome.wall, &tolerance, &parts);
+            outcome.results.add(&finished.results);
             each_window(&finished);
             outcome.rows.push(finished.row);
         }
@@ -273,11 +293,10 @@ impl Parts {
 
     /// What came of all parts, their results aside.
     fn outcome(&self) -> Outcome {
-        let outcomes = self.0.iter().map(|part| &part.file.outcome);
-        let first = outcomes.clone().next().cloned().unwrap_or_default();
-        let outcome = outcomes.skip(1).fold(first, Outcome::beside);
+        let outcome = outcome_of_parts(self.0.iter().map(|part| &part.file.outcome));
         let injectors = self.0.iter().map(|part| part.file.injector.clone()).collect();
-        Outcome { sharing: Some(Sharing { parts: self.count(), injectors }), ..outcome }
+        let sharing = Some(Sharing { parts: self.count(), injectors });
+        Outcome { sharing, ..outcome.unwrap_or_default() }
     }
 
     /// Beyond what the run is invalid.

@@ -114,6 +114,11 @@ impl Schedule {
         self
     }
 
+    /// The most requests a second.
+    pub fn rate_max(&self) -> f64 {
+        self.segments.iter().map(|of| of.from.max(of.to)).fold(0.0, f64::max)
+    }
+
     /// How long it is.
     pub fn duration(&self) -> Duration {
         self.segments.iter().map(|one| one.duration).sum()

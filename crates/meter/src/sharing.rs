@@ -1,5 +1,7 @@
 //! A run that several injectors share: who sent which part, and what speaks against the sum.
 
+mod clock;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::network::{Network, NetworkPath};
 use crate::part::RunPart;
 use crate::verdict::Doubt;
+pub use clock::{ClockOffset, ClockSample, OFFSET_ERROR_MAX};
 
 /// The injectors of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,12 +33,29 @@ pub struct PartInjector {
     pub measured: Duration,
     /// What speaks against its part.
     pub doubts: Vec<Doubt>,
+    /// How far its clock was from that of whoever started it; nothing where nobody did.
+    #[serde(default)]
+    pub clock: Option<ClockOffset>,
+    /// How it was lost amid the run, where it was.
+    #[serde(default)]
+    pub lost: Option<LostInjector>,
+}
+
+/// An injector that was lost amid a run: what it had sent by then counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostInjector {
+    /// The first second of which there is nothing from it.
+    pub second: u64,
+    pub why: String,
 }
 
 /// By how much round trips of two injectors to one address may differ: by more than this factor,
 /// and by more than this time.
 const ROUND_TRIPS_FACTOR: u32 = 2;
 const ROUND_TRIPS_MIN: Duration = Duration::from_micros(200);
+
+/// By how much the ends of parts may differ: whoever ends them early tells one after the other.
+const ENDS_APART_MAX: Duration = Duration::from_millis(200);
 
 impl PartInjector {
     /// That of a part which has sent for so long, has seen this of the network, and can't be
@@ -49,7 +69,33 @@ impl PartInjector {
     ) -> Self {
         let told = |way: &NetworkPath| Some((way.address.clone(), way.round_trip?));
         let round_trips = network.ways().into_iter().filter_map(told).collect();
-        Self { part, host, round_trips, measured, doubts }
+        Self { part, host, round_trips, measured, doubts, clock: None, lost: None }
+    }
+
+    fn lost(&self) -> Option<Doubt> {
+        let LostInjector { second, why } = self.lost.as_ref()?;
+        Some(Doubt {
+            cause: format!(
+                "part {} ({}) was lost at second {second}, and its requests were not sent from \
+                 there on: {why}",
+                self.part, self.host
+            ),
+            remedy: "run it again; what was measured before is right".to_owned(),
+        })
+    }
+
+    fn unknown_clock(&self) -> Option<Doubt> {
+        let clock = self.clock.filter(|clock| clock.error > OFFSET_ERROR_MAX)?;
+        Some(Doubt {
+            cause: format!(
+                "the clock of part {} ({}) is known to \u{b1}{:.1?} only, and \
+                 {OFFSET_ERROR_MAX:?} is the most: its windows are not those of the others",
+                self.part, self.host, clock.error
+            ),
+            remedy: "bring the injectors nearer to whoever starts them, or leave their machines \
+                     more CPU"
+                .to_owned(),
+        })
     }
 }
 
@@ -58,7 +104,14 @@ impl fmt::Display for Sharing {
         let mut hosts: Vec<_> = self.injectors.iter().map(|of| &*of.host).collect();
         hosts.sort_unstable();
         hosts.dedup();
-        write!(f, "{} of {} parts, from {}", self.injectors.len(), self.parts, hosts.join(", "))
+        write!(f, "{} of {} parts, from {}", self.injectors.len(), self.parts, hosts.join(", "))?;
+        let mut before = "; clocks: ";
+        for injector in &self.injectors {
+            let Some(clock) = injector.clock else { continue };
+            write!(f, "{before}{} {clock}", injector.host)?;
+            before = ", ";
+        }
+        Ok(())
     }
 }
 
@@ -78,6 +131,8 @@ impl Sharing {
                     .to_owned(),
             });
         }
+        doubts.extend(self.injectors.iter().filter_map(PartInjector::lost));
+        doubts.extend(self.injectors.iter().filter_map(PartInjector::unknown_clock));
         doubts.extend(self.unlike_ends());
         doubts.extend(self.unlike_ways());
         // What is a small share of the sum may be all of a part.
@@ -93,9 +148,10 @@ impl Sharing {
 
     /// Where a part has ended before another, a rate of the sum is of no time.
     fn unlike_ends(&self) -> Option<Doubt> {
-        let first = self.injectors.iter().min_by_key(|injector| injector.measured)?;
-        let last = self.injectors.iter().max_by_key(|injector| injector.measured)?;
-        (first.measured < last.measured).then(|| Doubt {
+        let ended = || self.injectors.iter().filter(|injector| injector.lost.is_none());
+        let first = ended().min_by_key(|injector| injector.measured)?;
+        let last = ended().max_by_key(|injector| injector.measured)?;
+        (first.measured + ENDS_APART_MAX < last.measured).then(|| Doubt {
             cause: format!(
                 "part {} ended after {:.1?}, and part {} after {:.1?}",
                 first.part, first.measured, last.part, last.measured
@@ -154,6 +210,8 @@ mod tests {
             round_trips: ways.iter().map(|(at, us)| ((*at).to_owned(), US * *us)).collect(),
             measured: Duration::from_secs(10),
             doubts: Vec::new(),
+            clock: None,
+            lost: None,
         };
         Sharing { parts, injectors: injectors.iter().map(injector).collect() }
     }
@@ -176,6 +234,27 @@ mod tests {
         whole.injectors[1].doubts.clear();
         whole.injectors[1].measured /= 2;
         assert_eq!(whole.doubts()[0].cause, "part 2/2 ended after 5.0s, and part 1/2 after 10.0s");
+    }
+
+    #[test]
+    fn an_injector_that_was_lost_or_has_an_unknown_clock_speaks_against_the_run() {
+        let mut whole = sharing(2, &[(1, &[]), (2, &[])]);
+        let clock = |millis| {
+            Some(ClockOffset { ahead_ns: 3_000_000_000, error: Duration::from_millis(millis) })
+        };
+        whole.injectors[0].clock = clock(5);
+        assert_eq!(whole.doubts(), []);
+        let shown = "2 of 2 parts, from host1, host2; clocks: host1 +3.0s \u{b1}5.0ms";
+        assert_eq!(whole.to_string(), shown);
+        whole.injectors[0].clock = clock(6);
+        assert!(whole.doubts()[0].cause.contains("(host1) is known to \u{b1}6.0ms only"));
+        whole.injectors[0].clock = None;
+        let lost = &mut whole.injectors[1];
+        lost.lost = Some(LostInjector { second: 3, why: "it hung up".to_owned() });
+        lost.measured = Duration::from_secs(3);
+        let doubts = whole.doubts();
+        assert_eq!(doubts.len(), 1, "its end is no second reason: {doubts:?}");
+        assert!(doubts[0].cause.starts_with("part 2/2 (host2) was lost at second 3"));
     }
 
     #[test]

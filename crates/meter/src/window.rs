@@ -8,6 +8,15 @@ pub const WINDOW: Duration = Duration::from_secs(1);
 /// How long before the schedule's begin its threads are told of it.
 const LEAD: Duration = Duration::from_millis(20);
 
+/// A moment that several injectors have agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgreedStart {
+    /// The moment, by this machine's own clock.
+    pub measured_from: Instant,
+    /// What the wall clock of all of them shows then: a whole second.
+    pub wall: SystemTime,
+}
+
 /// When the parts of a run are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeline {
@@ -62,9 +71,31 @@ impl Timeline {
     ) -> Result<Self, TooLate> {
         let earliest = wall + LEAD + warm_up;
         let wait = start.duration_since(earliest).map_err(|error| TooLate(error.duration()))?;
-        let measured_from = now + LEAD + warm_up + wait;
+        Self::agreed(
+            AgreedStart { measured_from: now + LEAD + warm_up + wait, wall: start },
+            now,
+            warm_up,
+            duration,
+        )
+    }
+
+    /// A run whose measured part begins at a moment that was agreed on.
+    ///
+    /// # Errors
+    /// There is no time left for the warm-up before that.
+    pub fn agreed(
+        start: AgreedStart,
+        now: Instant,
+        warm_up: Duration,
+        duration: Duration,
+    ) -> Result<Self, TooLate> {
+        let AgreedStart { measured_from, wall } = start;
+        let earliest = now + LEAD + warm_up;
+        if earliest > measured_from {
+            return Err(TooLate(earliest - measured_from));
+        }
         let (begin, end) = (measured_from - warm_up, measured_from + duration);
-        Ok(Self { begin, measured_from, end, wall: start })
+        Ok(Self { begin, measured_from, end, wall })
     }
 
     /// The number of a moment's window; nothing before what is measured.

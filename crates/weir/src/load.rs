@@ -1,9 +1,11 @@
 //! `weir load`: loads a server and says what came of it.
 
+mod agents;
 mod compare;
 mod file;
 mod http;
 mod influx;
+mod inputs;
 mod ledger;
 mod limit;
 mod merge;
@@ -27,10 +29,11 @@ mod workload;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use agents::{AgentCommand, AgentOptions};
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use flow::dial::{Address, Target, Tls};
 use flow::tls::{Check, ClientOptions};
-use meter::engine::{self, AskError, Plan, Stop};
+use meter::engine::{self, AskError, Plan, Start, Stop};
 use meter::gate::Gate;
 use meter::url::{Scheme, Url};
 use meter::verdict::Thresholds;
@@ -40,6 +43,8 @@ use units::Duration;
 
 use crate::exit::{DONE, Failure};
 use file::RunFile;
+use inputs::Inputs;
+use run::LoadSource;
 use shared_run::SharedRun;
 use speed::Speed;
 use stream::StreamOptions;
@@ -92,6 +97,15 @@ impl FromArgMatches for Load {
 /// What has to do with loads and has no URL of its own on the command line.
 #[derive(Debug, Subcommand)]
 pub enum Other {
+    /// Wait for runs that are started elsewhere, and send a part of each
+    #[command(after_help = "\
+Examples:
+  weir load agent --secret-file secret
+  weir load agent --listen 10.0.0.5:8094 --secret-file secret --targets 10.1.0.0/16,10.2.0.7:8086
+
+Whoever knows the secret has it load what --targets allow, over TLS, one run at a time. It
+listens on this machine alone, and loads this machine alone, unless it is told otherwise.")]
+    Agent(AgentCommand),
     /// Run two loads in turn, and say what sets them apart
     #[command(after_help = "\
 Examples:
@@ -117,7 +131,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   weir load run load.toml
-  weir load run load.toml --duration 5s --out quick")]
+  weir load run load.toml --duration 5s --out quick
+  weir load run load.toml --agents 10.0.0.5,10.0.0.6 --agent-secret-file secret")]
     Run(RunFile),
     /// Make one run of the parts that several injectors have sent
     #[command(after_help = "\
@@ -146,16 +161,20 @@ pub fn run(load: &Load, out: &mut dyn Write) -> Result<u8, Failure> {
     sched::heap::give_back_large();
     let out = &mut reader::Reader::new(out);
     match load {
-        Load::Server(command) => run::run(&[(LOAD.to_owned(), command.as_ref())], out),
+        Load::Server(command) => {
+            let source = LoadSource::of_options(&command.given);
+            run::run(&[(LOAD.to_owned(), command.as_ref())], &source, out)
+        }
         Load::Other(Other::Init) => {
             write!(out, "{}", file::template())?;
             Ok(DONE)
         }
         Load::Other(Other::Run(file)) => {
-            let loads = file.read()?;
+            let (loads, source) = file.read()?;
             let loads: Vec<_> = loads.iter().map(|(name, load)| (name.clone(), load)).collect();
-            run::run(&loads, out)
+            run::run(&loads, &source, out)
         }
+        Load::Other(Other::Agent(command)) => agents::serve(command, out),
         Load::Other(Other::Merge(command)) => merge::run(command, out),
         Load::Other(Other::Verify(command)) => verify::run(command, out),
         Load::Other(Other::Compare(command)) => compare::run(command, out),
@@ -190,6 +209,8 @@ pub struct Command {
     find_limit: Option<Gate>,
     #[command(flatten)]
     shared: SharedRun,
+    #[command(flatten)]
+    agents: AgentOptions,
     #[command(flatten)]
     stream: StreamOptions,
     #[command(flatten)]
@@ -251,12 +272,13 @@ impl Command {
         name: &str,
         plan: Plan,
         run: Option<u64>,
+        inputs: &Inputs,
     ) -> Result<(engine::Load<'static>, Option<Value>), Failure> {
         let (url, seed) = (&self.url, self.speed.seed);
         Ok(match &self.options {
             WorkloadOptions::Http(_) if run.is_some() => return Err(Failure::other(UNKEPT)),
             WorkloadOptions::Http(options) => {
-                let workload = options.workload(url, seed)?;
+                let workload = options.workload(url, inputs, seed)?;
                 if self.find_limit.is_some() && workload.requests_max().is_some() {
                     let words = "--find-limit uses rows again at each rate, and =once forbids it";
                     return Err(Failure::other(words));
@@ -264,7 +286,7 @@ impl Command {
                 (made(name, plan, workload), None)
             }
             WorkloadOptions::Postgres(options) => {
-                let workload = options.workload(url, seed, run)?;
+                let workload = options.workload(url, inputs, seed, run)?;
                 let kept = run.map(|_| workload.kept());
                 (made(name, plan, workload), kept)
             }
@@ -274,7 +296,7 @@ impl Command {
                 (made(name, plan, workload), kept)
             }
             WorkloadOptions::InfluxWrite(options) => {
-                let workload = options.workload(url, seed)?;
+                let workload = options.workload(url, inputs, seed)?;
                 let kept = workload.kept().filter(|_| run.is_some());
                 if run.is_some() && kept.is_none() {
                     return Err(Failure::other(UNREADABLE));
@@ -285,21 +307,21 @@ impl Command {
     }
 
     /// Makes what is missing on the server, where that is asked for.
-    fn make_missing(&self) -> Result<(), Failure> {
+    fn make_missing(&self, inputs: &Inputs) -> Result<(), Failure> {
         match &self.options {
             WorkloadOptions::Postgres(options) if options.preparation.prepare => {
-                options.prepare(&self.url, self.ledger.then_some(0), self)
+                options.prepare(self.ledger.then_some(0), self, inputs)
             }
             WorkloadOptions::InfluxWrite(options) if options.preparation.prepare => {
-                self.ask(&mut options.missing_database(&self.url)?)
+                self.ask(&mut options.missing_database(&self.url)?, inputs)
             }
             _ => Ok(()),
         }
     }
 
     /// Asks the server for something before the load.
-    fn ask<W: Workload>(&self, workload: &mut W) -> Result<(), Failure> {
-        self.asked(workload, 1)?.map_err(unprepared)
+    fn ask<W: Workload>(&self, workload: &mut W, inputs: &Inputs) -> Result<(), Failure> {
+        self.asked(workload, 1, inputs)?.map_err(unprepared)
     }
 
     /// The same for so many requests, with what came of it.
@@ -307,8 +329,9 @@ impl Command {
         &self,
         workload: &mut W,
         count: u64,
+        inputs: &Inputs,
     ) -> Result<Result<(), AskError>, Failure> {
-        Ok(engine::ask(&self.target()?, self.means.timeout.get(), workload, count))
+        Ok(engine::ask(&self.target(inputs)?, self.means.timeout.get(), workload, count))
     }
 
     /// The same load at another rate, as far as it may be shown.
@@ -319,7 +342,7 @@ impl Command {
         }
     }
 
-    fn plan(&self, stop: Stop) -> Result<Plan, Failure> {
+    fn plan(&self, stop: Stop, inputs: &Inputs) -> Result<Plan, Failure> {
         let part = self.shared.part();
         let connections = part.share(self.means.connections);
         if part.of() > 1 && connections < self.means.threads {
@@ -333,20 +356,25 @@ impl Command {
             warm_up: self.speed.warmup.get(),
             connections,
             part,
-            start_at: self.shared.start_at,
+            start: self.shared.start_at.map_or(Start::Soon, Start::At),
             threads: self.means.threads,
             timeout: self.means.timeout.get(),
             think: self.speed.think,
             abort: self.abort.clone(),
             thresholds: self.thresholds,
             stop,
-            ..Plan::new(self.target()?, self.speed.pace()?)
+            ..Plan::new(self.target(inputs)?, self.speed.pace()?)
         })
     }
 
-    fn target(&self) -> Result<Target, Failure> {
-        let (ca, is_insecure) = (self.means.ca.as_deref(), self.means.insecure);
-        target(&self.url, ca, is_insecure, self.means.timeout.get())
+    fn target(&self, inputs: &Inputs) -> Result<Target, Failure> {
+        let named = |file: &PathBuf| {
+            inputs.path(file).map_err(|error| {
+                Failure::other(format!("can't read the authorities {}: {error}", file.display()))
+            })
+        };
+        let ca = self.means.ca.as_ref().map(named).transpose()?;
+        target(&self.url, ca.as_deref(), self.means.insecure, self.means.timeout.get())
     }
 }
 

@@ -40,24 +40,24 @@ fn ended(parts: impl IntoIterator<Item = Child>) {
     }
 }
 
-fn load(place: &Path, args: &[&str]) -> (Option<i32>, String) {
+pub fn load(place: &Path, args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(places::weir());
     let output = command.current_dir(place).arg("load").args(args).output();
     let output = output.expect("weir can be started");
     (output.status.code(), words(&output))
 }
 
-fn words(output: &Output) -> String {
+pub fn words(output: &Output) -> String {
     let said = [&output.stdout[..], &output.stderr].concat();
     String::from_utf8_lossy(&said).into_owned()
 }
 
-fn report(place: &Path, run: &str) -> Value {
+pub fn report(place: &Path, run: &str) -> Value {
     let text = fs::read(place.join(run).join("report.json")).expect("it is written");
     serde_json::from_slice(&text).expect("it is JSON")
 }
 
-fn causes(report: &Value) -> String {
+pub fn causes(report: &Value) -> String {
     report["because"].to_string()
 }
 

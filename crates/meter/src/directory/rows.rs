@@ -54,6 +54,11 @@ pub fn read(mut table: impl BufRead) -> impl Iterator<Item = io::Result<Row>> {
     })
 }
 
+/// Reads what [`line`] has written; nothing where it is damaged.
+pub fn read_line(line: &str) -> Option<Row> {
+    parse(line.strip_suffix('\n')?.as_bytes())
+}
+
 fn parse(line: &[u8]) -> Option<Row> {
     let mut fields = std::str::from_utf8(line).ok()?.split(',');
     let mut next = || fields.next()?.parse().ok();

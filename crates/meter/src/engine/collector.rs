@@ -7,7 +7,7 @@ use super::offered::Offered;
 use crate::recorder::{Kind, Measure, Results, Tolerance};
 
 /// Rows that are kept: a day of them.
-const ROWS_MAX: usize = 86_400;
+pub const ROWS_MAX: usize = 86_400;
 
 /// A window of the run.
 #[derive(Debug, Clone, Default)]

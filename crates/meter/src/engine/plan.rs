@@ -3,11 +3,12 @@
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use flow::dial::{Address, Target};
+use flow::dial::{Address, Target, check_fence};
 
 use super::pacing::RequestLimit;
+use super::start::Start;
 use super::{EngineError, Load};
 use crate::chance::Chance;
 use crate::gate::Gate;
@@ -69,7 +70,8 @@ impl Stop {
         self.asked() > 0
     }
 
-    pub(super) fn asked(&self) -> u8 {
+    /// How often somebody has asked.
+    pub fn asked(&self) -> u8 {
         let of_all = self.of_all.as_ref().map_or(0, |all| all.load(Ordering::Relaxed));
         self.asked.load(Ordering::Relaxed).max(of_all)
     }
@@ -109,8 +111,8 @@ pub struct Plan {
     /// Which of the run's requests it sends; the others are sent elsewhere. The connections are
     /// its own.
     pub part: RunPart,
-    /// When what is measured begins, where several injectors begin together.
-    pub start_at: Option<SystemTime>,
+    /// When what is measured begins.
+    pub start: Start,
 }
 
 /// How long an answer, or a connection, may take where nobody says it.
@@ -136,7 +138,7 @@ impl Plan {
             thresholds: THRESHOLDS,
             ledger: None,
             part: RunPart::WHOLE,
-            start_at: None,
+            start: Start::Soon,
         }
     }
 
@@ -242,7 +244,10 @@ pub(super) fn addresses(target: &Target) -> Result<Addresses, EngineError> {
     let tried: Vec<_> = std::thread::scope(|scope| {
         let limit = target.connect_timeout.min(TRIED_MAX);
         let each = found.iter().map(|address| {
-            scope.spawn(move || TcpStream::connect_timeout(address, limit).map(drop))
+            scope.spawn(move || {
+                check_fence(*address)?;
+                TcpStream::connect_timeout(address, limit).map(drop)
+            })
         });
         let each: Vec<_> = each.collect();
         each.into_iter().map(|tried| tried.join().unwrap_or(Ok(()))).collect()

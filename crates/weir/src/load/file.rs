@@ -1,13 +1,14 @@
 //! Run files: the options of `weir load` as TOML, each by its long name.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::ArgAction;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
 use toml::{Table, Value};
 
+use super::run::LoadSource;
 use super::workload::WorkloadOptions;
 use super::{Command, http, mix};
 use crate::exit::Failure;
@@ -36,13 +37,18 @@ struct Line {
 }
 
 impl RunFile {
-    /// Reads the loads in it, each with its name; what is wrong is told before anything is sent.
-    pub fn read(&self) -> Result<Vec<(String, Command)>, Failure> {
+    /// Reads the loads in it, each with its name, and what it has of them; what is wrong is told
+    /// before anything is sent.
+    pub fn read(&self) -> Result<(Vec<(String, Command)>, LoadSource), Failure> {
         let file = self.file.display();
         let text = std::fs::read_to_string(&self.file)
             .map_err(|error| Failure::other(format!("can't read {file}: {error}")))?;
         let over = options(&self.options).map_err(Failure::other)?;
-        mix::loads(&text, over).map_err(|words| Failure::other(format!("{file}: {words}")))
+        let loads = mix::loads(&text, over.clone());
+        let loads = loads.map_err(|words| Failure::other(format!("{file}: {words}")))?;
+        let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).to_owned();
+        Ok((loads, LoadSource { text, over, folder }))
     }
 }
 

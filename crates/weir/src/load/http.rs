@@ -14,6 +14,7 @@ use meter::http::{Http, Options, Request, Sequence, Step, header};
 use meter::url::Url;
 use serde_json::{Value, json};
 
+use super::inputs::Inputs;
 use crate::exit::Failure;
 pub use steps::{KEY, KEYS, StepTable, parse};
 
@@ -64,31 +65,34 @@ pub struct HttpOptions {
     pub headers: Headers,
 }
 
+/// Bytes of a file of bodies, targets, steps or a script.
+const FILE_BYTES_MAX: usize = 256 << 20;
+
 /// Reads a file, or says which one it is that can't be.
-fn read(what: &str, file: &str) -> Result<Vec<u8>, Failure> {
-    std::fs::read(file)
-        .map_err(|error| Failure::other(format!("can't read {what} {file}: {error}")))
+fn read(inputs: &Inputs, what: &str, file: &str) -> Result<Vec<u8>, Failure> {
+    let read = inputs.read(file, FILE_BYTES_MAX);
+    read.map_err(|error| Failure::other(format!("can't read {what} {file}: {error}")))
 }
 
 /// The same for one that is text.
-fn read_text(what: &str, file: &str) -> Result<String, Failure> {
-    String::from_utf8(read(what, file)?)
+pub fn read_text(inputs: &Inputs, what: &str, file: &str) -> Result<String, Failure> {
+    String::from_utf8(read(inputs, what, file)?)
         .map_err(|_| Failure::other(format!("can't read {what} {file}: it is not UTF-8")))
 }
 
 /// A body as it is written, or from the file that `@` names.
-fn body(text: &str) -> Result<Vec<u8>, Failure> {
+fn body(inputs: &Inputs, text: &str) -> Result<Vec<u8>, Failure> {
     match text.strip_prefix('@') {
         None => Ok(text.to_owned().into_bytes()),
-        Some(file) => read("the body", file),
+        Some(file) => read(inputs, "the body", file),
     }
 }
 
 impl HttpOptions {
     /// The workload for that server.
-    pub fn workload(&self, url: &Url, seed: u64) -> Result<Http, Failure> {
-        let (steps, sequence) = self.steps(url)?;
-        let data = self.data.iter().zip(1..).map(|(data, salt)| data_set(data, salt));
+    pub fn workload(&self, url: &Url, inputs: &Inputs, seed: u64) -> Result<Http, Failure> {
+        let (steps, sequence) = self.steps(url, inputs)?;
+        let data = self.data.iter().zip(1..).map(|(data, salt)| data_set(inputs, data, salt));
         let options = Options {
             steps,
             sequence,
@@ -101,10 +105,11 @@ impl HttpOptions {
     }
 
     /// What is sent, and how it follows one another.
-    fn steps(&self, url: &Url) -> Result<(Vec<Step>, Sequence), Failure> {
-        let own_steps = self.user_steps.as_deref().map(steps::read).transpose()?;
+    fn steps(&self, url: &Url, inputs: &Inputs) -> Result<(Vec<Step>, Sequence), Failure> {
+        let read_steps = |file| steps::read(inputs, file);
+        let own_steps = self.user_steps.as_deref().map(read_steps).transpose()?;
         let method = self.method.clone().unwrap_or_else(|| "GET".to_owned());
-        let body = body(self.body.as_deref().unwrap_or_default())?;
+        let body = body(inputs, self.body.as_deref().unwrap_or_default())?;
         let request = Request { method, headers: self.headers.header.clone(), body };
         let tables: Option<&[StepTable]> = match (&own_steps, &*self.steps) {
             (None, []) => None,
@@ -121,9 +126,11 @@ impl HttpOptions {
             (Some(_), None) if self.method.is_some() || self.body.is_some() => {
                 return Err(Failure::other("steps have methods and bodies of their own"));
             }
-            (Some(tables), None) => (steps::of(tables, &request.headers)?, Sequence::AsOneUser),
+            (Some(tables), None) => {
+                (steps::of(inputs, tables, &request.headers)?, Sequence::AsOneUser)
+            }
             (None, Some(file)) => {
-                (targets_of(&file.display().to_string(), &request)?, Sequence::InTurn)
+                (targets_of(inputs, &file.display().to_string(), &request)?, Sequence::InTurn)
             }
             (None, None) => (vec![Step { request, ..Step::default() }], Sequence::InTurn),
         };
@@ -156,21 +163,20 @@ impl HttpOptions {
     }
 }
 
-fn targets_of(file: &str, usual: &Request) -> Result<Vec<Step>, Failure> {
-    let text = read_text("the targets", file)?;
-    let body =
-        |file: &str| std::fs::read(file).map_err(|error| format!("its body {file}: {error}"));
+fn targets_of(inputs: &Inputs, file: &str, usual: &Request) -> Result<Vec<Step>, Failure> {
+    let text = read_text(inputs, "the targets", file)?;
+    let body = |file: &str| {
+        let read = inputs.read(file, FILE_BYTES_MAX);
+        read.map_err(|error| format!("its body {file}: {error}"))
+    };
     targets(&text, usual, &body).map_err(|error| Failure::other(format!("{file}: {error}")))
 }
 
 /// Reads a data set. What stands behind the last `=` is its order, if there is such a one.
-fn data_set(text: &str, salt: u64) -> Result<Data, Failure> {
+fn data_set(inputs: &Inputs, text: &str, salt: u64) -> Result<Data, Failure> {
     let known = text.rsplit_once('=').and_then(|(file, order)| Some((file, order.parse().ok()?)));
     let (file, order) = known.unwrap_or((text, RowOrder::default()));
     let wrong = |words: &dyn std::fmt::Display| Failure::other(format!("the data {file}: {words}"));
-    let len = std::fs::metadata(file).map_err(|error| wrong(&error))?.len();
-    if len > BYTES_MAX as u64 {
-        return Err(wrong(&format!("it has over {} MiB, which is the most", BYTES_MAX >> 20)));
-    }
-    Data::new(&read("the data", file)?, order, salt).map_err(|error| wrong(&error))
+    let bytes = inputs.read(file, BYTES_MAX).map_err(|error| wrong(&error))?;
+    Data::new(&bytes, order, salt).map_err(|error| wrong(&error))
 }

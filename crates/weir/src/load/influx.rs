@@ -1,13 +1,12 @@
 //! What a load of InfluxDB's writes is made of.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use clap::Args;
 use meter::http::Http;
 use meter::influx::{Options, Rows, Writes};
 use meter::url::Url;
 
 use super::http::Headers;
+use super::inputs::Inputs;
 use super::workload::PrepareFlag;
 use crate::exit::Failure;
 
@@ -51,10 +50,9 @@ impl InfluxOptions {
         )
     }
 
-    /// The workload for that server. Points begin now, so that two loads of one database do not
-    /// write the same ones.
-    pub fn workload(&self, url: &Url, seed: u64) -> Result<Writes, Failure> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    /// The workload for that server. Points begin when the run does, so that two loads of one
+    /// database do not write the same ones.
+    pub fn workload(&self, url: &Url, inputs: &Inputs, seed: u64) -> Result<Writes, Failure> {
         let options = Options {
             database: self.db.clone(),
             rows: self.rows,
@@ -62,7 +60,7 @@ impl InfluxOptions {
             series: self.series,
             out_of_order: self.out_of_order,
             gzip: self.gzip,
-            start_ns: u64::try_from(now.as_nanos()).unwrap_or_default(),
+            start_ns: inputs.begin_ns,
             seed,
         };
         Writes::new(url, &self.headers.header, options).map_err(Failure::other)

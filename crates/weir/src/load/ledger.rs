@@ -14,7 +14,7 @@ use meter::url::Url;
 use meter::verify::{Counts, VerifyError, of_postgres, of_redis};
 use serde_json::{Value, json};
 
-use super::postgres::login;
+use super::inputs::Inputs;
 use super::run::NamedLoad;
 use crate::exit::Failure;
 
@@ -59,13 +59,18 @@ impl Ledger {
     }
 
     /// Writes what the bits are of, with what servers have counted so far.
-    pub fn begin(self, named: &[NamedLoad<'_>], kept: Vec<Value>) -> Result<Begun, Failure> {
+    pub fn begin(
+        self,
+        named: &[NamedLoad<'_>],
+        kept: Vec<Value>,
+        inputs: &Inputs,
+    ) -> Result<Begun, Failure> {
         let bits = self.directory.join(LEDGER_BITS);
         fs::create_dir_all(&bits).map_err(|error| {
             Failure::other(format!("can't keep a ledger in {}: {error}", bits.display()))
         })?;
         let loads = named.iter().zip(kept).map(|((name, command), kept)| {
-            let before = counted(command, &kept);
+            let before = counted(command, &kept, inputs);
             json!({
                 "name": name,
                 "url": command.url.without_secrets(),
@@ -90,14 +95,14 @@ impl Begun {
     }
 
     /// Adds what servers have counted when the run is over; says what to do with it.
-    pub fn end(mut self, named: &[NamedLoad<'_>]) -> String {
+    pub fn end(mut self, named: &[NamedLoad<'_>], inputs: &Inputs) -> String {
         if let Some(loads) = self.document["loads"].as_array_mut() {
             if loads.iter().any(|load| load["kept"]["postgres"].is_object()) {
                 // The run is over, and nothing tells when a server has told what it counts.
                 std::thread::sleep(UNTOLD);
             }
             for (load, (_, command)) in loads.iter_mut().zip(named) {
-                load["after"] = counted(command, &load["kept"]);
+                load["after"] = counted(command, &load["kept"], inputs);
             }
         }
         let directory = self.directory.display();
@@ -109,11 +114,11 @@ impl Begun {
 }
 
 /// What a load's server counts by itself; nothing where it does not tell.
-fn counted(command: &super::Command, kept: &Value) -> Value {
-    let target = command.target().ok();
+fn counted(command: &super::Command, kept: &Value, inputs: &Inputs) -> Value {
+    let target = command.target(inputs).ok();
     let told = target.and_then(|target| {
         let mut server = Conversation::new(&target, command.means.timeout.get()).ok()?;
-        counts(&mut server, &command.url, kept, &login()).ok()?
+        counts(&mut server, &command.url, kept, &inputs.login()).ok()?
     });
     told.map_or(Value::Null, |counts| {
         Value::Object(counts.into_iter().map(|(name, count)| (name, count.into())).collect())

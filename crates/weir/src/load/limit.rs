@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 
-use meter::engine::{self, Load, Outcome, Pace};
+use meter::engine::{Load, Outcome, Pace};
 use meter::gate::{Gate, Judgement, Sliding};
 use meter::limit::{FIRST, STEP, Search, SearchResult, StepResult};
 use meter::recorder::Measure;
@@ -11,7 +11,7 @@ use meter::schedule::{Schedule, Segment};
 use meter::summary::Summary;
 
 use super::results::Results;
-use super::run::left_out;
+use super::run::{Injectors, left_out};
 use super::signals::stop_at_signals;
 use super::{Command, LOAD};
 use crate::exit::{BAD_NEWS, DONE, FAILED, Failure, INVALID};
@@ -23,8 +23,8 @@ const LINES: &str = "limit.txt";
 pub fn find(
     command: &Command,
     load: &mut Load<'static>,
-    gate: &Gate,
-    require: &[Gate],
+    injectors: &mut Injectors,
+    (gate, require): (&Gate, &[Gate]),
     out: &mut dyn Write,
 ) -> Result<u8, Failure> {
     stop_at_signals(load.plan.stop.clone())?;
@@ -46,7 +46,8 @@ pub fn find(
         let results = Results::create(&named, path, &operations, STEP)?;
         let schedule = Schedule::new(vec![Segment::constant(rate, STEP)], command.speed.arrivals());
         load.plan.pace = Pace::Open(schedule.map_err(Failure::other)?);
-        let (outcome, seen) = step(load, gate, require, results)?;
+        injectors.at_rate(rate);
+        let (outcome, seen) = step(load, injectors, (gate, require), results)?;
         if outcome.stopped {
             break None;
         }
@@ -80,14 +81,14 @@ pub fn find(
 /// One run at one rate, with what was seen of demands while it ran.
 fn step(
     load: &Load<'static>,
-    gate: &Gate,
-    require: &[Gate],
+    injectors: &mut Injectors,
+    (gate, require): (&Gate, &[Gate]),
     mut results: Results,
 ) -> Result<(Outcome, Option<(Gate, Judgement)>), Failure> {
     let tolerance = load.plan.thresholds.tolerance();
     let mut sought = Sliding::new(std::slice::from_ref(gate), tolerance);
     let mut required = Sliding::new(require, tolerance);
-    let ran = engine::run_all(std::slice::from_ref(load), |ended| {
+    let ran = injectors.run(std::slice::from_ref(load), |ended| {
         results.window(ended);
         sought.window(&ended.results);
         required.window(&ended.results);
@@ -105,9 +106,9 @@ fn step(
             let seen = missed.chain(unjudged).next();
             Ok((outcome, seen))
         }
-        Err(error) => {
+        Err(failure) => {
             results.discard();
-            Err(Failure::other(error))
+            Err(failure)
         }
     }
 }

@@ -52,10 +52,9 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
     let summary = Summary::new(&outcome, &require).with_stretches(&sliding);
     let kept = results.finish(&outcome, &summary);
     writeln!(out, "{summary}{kept}")?;
-    match merge_ledgers(&parts, &path) {
-        Ok(false) => {}
-        Ok(true) => writeln!(out, "ledger: weir load verify {}", path.display())?,
-        Err(why) => writeln!(out, "no ledger: {why}")?,
+    let directories: Vec<_> = parts.directories().collect();
+    if directories.iter().any(|from| from.join(LEDGER).exists()) {
+        writeln!(out, "{}", kept_ledger(&directories, parts.count(), &path))?;
     }
     Ok(exit_code(&summary))
 }
@@ -79,25 +78,28 @@ fn run_file(parts: &Parts) -> String {
     text.lines().filter(|line| !is_of_part(line)).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Puts the ledgers of all parts together: each has the numbers that no other one has. False where
-/// none was kept.
-fn merge_ledgers(parts: &Parts, out: &Path) -> Result<bool, String> {
-    let has_one = |from: &Path| from.join(LEDGER).exists();
-    if !parts.directories().any(has_one) {
-        return Ok(false);
+/// Puts the ledgers of all parts together in the directory of the run; says what to do with them.
+pub fn kept_ledger(parts: &[&Path], count: u64, out: &Path) -> String {
+    match merge_ledgers(parts, count, out) {
+        Ok(()) => format!("ledger: weir load verify {}", out.display()),
+        Err(why) => format!("no ledger: {why}"),
     }
-    if let Some(without) = parts.directories().find(|from| !has_one(from)) {
-        return Err(format!("{} has none", without.display()));
-    }
-    if !parts.are_all() {
+}
+
+/// Each has the numbers that no other one has.
+fn merge_ledgers(parts: &[&Path], count: u64, out: &Path) -> Result<(), String> {
+    if parts.len() as u64 != count {
         return Err("a part is missing, and with it what it has sent".to_owned());
+    }
+    if let Some(without) = parts.iter().find(|from| !from.join(LEDGER).exists()) {
+        return Err(format!("{} has none", without.display()));
     }
     let told =
         |path: &Path, error: &dyn ToString| format!("{}: {}", path.display(), error.to_string());
     let bits = out.join(LEDGER_BITS);
     fs::create_dir_all(&bits).map_err(|error| told(&bits, &error))?;
     let mut documents = Vec::new();
-    for from in parts.directories() {
+    for from in parts {
         let (path, bits_of_part) = (from.join(LEDGER), from.join(LEDGER_BITS));
         let text = fs::read_to_string(&path).map_err(|error| told(&path, &error))?;
         documents.push(serde_json::from_str(&text).map_err(|error| told(&path, &error))?);
@@ -107,10 +109,9 @@ fn merge_ledgers(parts: &Parts, out: &Path) -> Result<bool, String> {
                 .map_err(|error| told(&file.path(), &error))?;
         }
     }
-    let document = merged_ledger(&documents, parts.count());
+    let document = merged_ledger(&documents, count);
     directory::replace(&out.join(LEDGER), &format!("{document:#}\n"))
-        .map_err(|error| error.to_string())?;
-    Ok(true)
+        .map_err(|error| error.to_string())
 }
 
 /// What the bits of all parts are of: the threads are those of all parts; of what servers counted,

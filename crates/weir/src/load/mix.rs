@@ -20,8 +20,10 @@ const SHARE: &str = "share";
 const LOADS_MAX: usize = 20;
 const NAME_MAX: usize = 40;
 /// What is of the whole run.
-const WHOLE: [&str; 14] = [
+const WHOLE: [&str; 16] = [
     "abort",
+    "agent-secret-file",
+    "agents",
     "closed",
     "duration",
     "expect-rtt",

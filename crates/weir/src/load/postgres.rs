@@ -1,14 +1,18 @@
 //! What a load of PostgreSQL is made of.
 
 use std::env;
+use std::fmt;
 
 use clap::Args;
 use meter::engine::{AskError, OpenError};
 use meter::keys::Order;
 use meter::postgres::{Options, Postgres, Preparation, Protocol, Source, create_database};
 use meter::url::Url;
+use serde::{Deserialize, Serialize};
 
 use super::Command;
+use super::http::read_text;
+use super::inputs::Inputs;
 use super::redis::KeyOrder;
 use super::workload::PrepareFlag;
 use crate::exit::Failure;
@@ -60,14 +64,12 @@ fn variable(text: &str) -> Result<(String, i64), String> {
 
 impl PostgresOptions {
     /// What runs, with the texts of files.
-    fn sources(&self) -> Result<Vec<Source>, Failure> {
+    fn sources(&self, inputs: &Inputs) -> Result<Vec<Source>, Failure> {
         let read = |script: &String| {
             let (name, share) = Source::share_of(script);
             let text = match name.strip_prefix('@') {
                 None => None,
-                Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
-                    Failure::other(format!("can't read the script {file}: {error}"))
-                })?),
+                Some(file) => Some(read_text(inputs, "the script", file)?),
             };
             let name = name.trim_start_matches('@').to_owned();
             Ok(Source { name, text, share })
@@ -76,7 +78,7 @@ impl PostgresOptions {
     }
 
     /// Who logs in, and with what, as libpq takes it from the environment.
-    fn options(&self, seed: u64, run: Option<u64>) -> Options {
+    fn options(&self, inputs: &Inputs, seed: u64, run: Option<u64>) -> Options {
         Options {
             protocol: self.protocol,
             pipelined: self.pipelined,
@@ -87,21 +89,33 @@ impl PostgresOptions {
             order: self.order.key_order,
             seed,
             run: run.map(u64::cast_signed),
-            ..login()
+            ..inputs.login()
         }
     }
 
     /// The workload for that server.
-    pub fn workload(&self, url: &Url, seed: u64, run: Option<u64>) -> Result<Postgres, Failure> {
-        let options = self.options(seed, run);
-        Postgres::new(url, &self.sources()?, &options).map_err(Failure::other)
+    pub fn workload(
+        &self,
+        url: &Url,
+        inputs: &Inputs,
+        seed: u64,
+        run: Option<u64>,
+    ) -> Result<Postgres, Failure> {
+        let options = self.options(inputs, seed, run);
+        Postgres::new(url, &self.sources(inputs)?, &options).map_err(Failure::other)
     }
 
     /// Makes the tables that are missing, and the database.
-    pub fn prepare(&self, url: &Url, run: Option<u64>, command: &Command) -> Result<(), Failure> {
-        let options = self.options(1, run);
-        let tables = Preparation::new(url, &self.sources()?, &options).map_err(Failure::other)?;
-        let make = || command.asked(&mut tables.clone(), tables.requests());
+    pub fn prepare(
+        &self,
+        run: Option<u64>,
+        command: &Command,
+        inputs: &Inputs,
+    ) -> Result<(), Failure> {
+        let (url, options) = (&command.url, self.options(inputs, 1, run));
+        let sources = self.sources(inputs)?;
+        let tables = Preparation::new(url, &sources, &options).map_err(Failure::other)?;
+        let make = || command.asked(&mut tables.clone(), tables.requests(), inputs);
         let is_missing = |error: &AskError| {
             let AskError::Open(OpenError::Refused { source, .. }) = error else { return false };
             source.0.ends_with(NO_DATABASE)
@@ -109,7 +123,7 @@ impl PostgresOptions {
         let made = match make()? {
             Err(error) if is_missing(&error) => {
                 let mut database = create_database(url, &options).map_err(Failure::other)?;
-                match command.asked(&mut database, 1)? {
+                match command.asked(&mut database, 1, inputs)? {
                     Ok(()) => make()?,
                     Err(error) => Err(error),
                 }
@@ -120,25 +134,46 @@ impl PostgresOptions {
     }
 }
 
-/// Who logs in, and with what, as libpq takes it from the environment; nothing is run.
-pub fn login() -> Options {
-    let users = ["PGUSER", "USER", "LOGNAME"];
-    Options {
-        protocol: None,
-        pipelined: false,
-        tables: 1,
-        table_size: 10_000,
-        scale: 1,
-        variables: Vec::new(),
-        order: Order::Uniform,
-        seed: 1,
-        user: users
+/// Who logs in, and with what, where the URL does not say it.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct PgLogin {
+    user: String,
+    password: Option<String>,
+}
+
+impl PgLogin {
+    /// As libpq takes it from the environment.
+    pub fn of_environment() -> Self {
+        let users = ["PGUSER", "USER", "LOGNAME"];
+        let user = users
             .into_iter()
             .find_map(|name| env::var(name).ok().filter(|user| !user.is_empty()))
-            .or_else(own_name)
-            .unwrap_or_default(),
-        password: env::var("PGPASSWORD").ok(),
-        run: None,
+            .or_else(own_name);
+        let password = env::var("PGPASSWORD").ok();
+        Self { user: user.unwrap_or_default(), password }
+    }
+
+    /// The same as options of a load in which nothing is run.
+    pub fn options(&self) -> Options {
+        Options {
+            protocol: None,
+            pipelined: false,
+            tables: 1,
+            table_size: 10_000,
+            scale: 1,
+            variables: Vec::new(),
+            order: Order::Uniform,
+            seed: 1,
+            user: self.user.clone(),
+            password: self.password.clone(),
+            run: None,
+        }
+    }
+}
+
+impl fmt::Debug for PgLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PgLogin").field("user", &self.user).finish_non_exhaustive()
     }
 }
 

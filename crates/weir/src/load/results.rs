@@ -155,12 +155,16 @@ fn keep_part(
     run_id: String,
     outcome: &Outcome,
 ) -> Result<(), DirectoryError> {
+    let text = serde_json::to_string(&part_file(part, run_id, outcome)).unwrap_or_default();
+    directory::replace(&path.join(directory::PART), &text)
+}
+
+/// What came of a part, sent from this machine.
+pub fn part_file(part: RunPart, run_id: String, outcome: &Outcome) -> PartFile {
     let (host, measured, doubts) = (machine::host(), outcome.measured, outcome.doubts());
     let injector = PartInjector::new(part, host, &outcome.network, measured, doubts);
     let requests = outcome.results.total();
-    let file = PartFile { run_id, injector, requests, outcome: outcome.clone() };
-    let text = serde_json::to_string(&file).unwrap_or_default();
-    directory::replace(&path.join(directory::PART), &text)
+    PartFile { run_id, injector, requests, outcome: outcome.clone() }
 }
 
 /// A terminal that is gone ends no run.
@@ -270,6 +274,7 @@ fn describe(command: &Command) -> Value {
         "abort": words(abort),
         "think": command.given.get("think").and_then(toml::Value::as_str),
         "ledger": command.ledger,
+        "agents": command.agents.agents,
         "part": shared.part.map(|part| part.to_string()),
         "run_id": shared.run_id,
         "start_at": shared.start_at.map(meter::summary::date_time),

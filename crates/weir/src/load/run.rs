@@ -1,14 +1,19 @@
 //! One run, of one load or of several at a time.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use meter::engine::{self, Plan, Stop};
+use meter::engine::{self, FinishedWindow, Load, Outcome, Plan, Stop};
 use meter::gate::{Gate, Sliding};
 use meter::network::Network;
 use meter::summary::Summary;
+use serde_json::Value;
+use toml::Table;
 
 use super::Command;
+use super::agents::Fleet;
+use super::inputs::Inputs;
 use super::ledger::Ledger;
 use super::limit;
 use super::merge::next_step;
@@ -21,61 +26,150 @@ use crate::exit::{BAD_NEWS, DONE, Failure, INVALID};
 /// A load with its name.
 pub type NamedLoad<'a> = (String, &'a Command);
 
+/// What loads were read from, to be read again elsewhere.
+#[derive(Debug, Clone)]
+pub struct LoadSource {
+    /// The text of the run file.
+    pub text: String,
+    /// What stands in place of what the file has above its loads.
+    pub over: Table,
+    /// The folder of the file.
+    pub folder: PathBuf,
+}
+
+impl LoadSource {
+    /// That of a load without a file, of which these options were given.
+    pub fn of_options(given: &Table) -> Self {
+        Self { text: given.to_string(), over: Table::new(), folder: PathBuf::from(".") }
+    }
+}
+
+/// Loads that are made and checked.
+pub struct MadeLoads {
+    /// As the engine takes them.
+    pub loads: Vec<Load<'static>>,
+    /// What the operations of their results are called.
+    pub operations: Vec<String>,
+    /// What a ledger has to say of each.
+    pub kept: Vec<Value>,
+}
+
+impl MadeLoads {
+    /// Makes loads, with a ledger where there is to be one.
+    pub fn new(
+        named: &[NamedLoad<'_>],
+        inputs: &Inputs,
+        stop: &Stop,
+        ledger: Option<&Ledger>,
+    ) -> Result<Self, Failure> {
+        let (mut loads, mut kept) = (Vec::new(), Vec::new());
+        for (number, (name, command)) in named.iter().enumerate() {
+            let place = ledger.map(|ledger| ledger.place(number));
+            let plan = Plan { ledger: place, ..command.plan(stop.clone(), inputs)? };
+            let (load, of_load) = command.load(name, plan, ledger.map(Ledger::run), inputs)?;
+            loads.push(load);
+            kept.extend(of_load);
+        }
+        let operations = engine::names(&loads);
+        for load in &mut loads {
+            load.plan.abort = on(&load.plan.abort, &operations)?;
+        }
+        Ok(Self { loads, operations, kept })
+    }
+}
+
+/// Who sends a run.
+pub enum Injectors {
+    /// This process sends all of it.
+    Here,
+    /// Agents, each a part.
+    Agents(Box<Fleet>),
+}
+
+impl Injectors {
+    /// Those that the options name; agents are connected to, for a run of that id, with a ledger of
+    /// that number where there is one.
+    fn of(
+        command: &Command,
+        source: (&LoadSource, &Inputs),
+        run: (&str, Option<u64>),
+    ) -> Result<Self, Failure> {
+        let Some(secret) = command.agents.secret()? else { return Ok(Self::Here) };
+        let fleet = Fleet::connect(&command.agents.agents, secret, source, run)?;
+        Ok(Self::Agents(fleet.into()))
+    }
+
+    /// Has the next run be at this rate, where its plan does not say it to whoever sends it.
+    pub fn at_rate(&mut self, rate: f64) {
+        if let Self::Agents(fleet) = self {
+            fleet.at_rate(rate);
+        }
+    }
+
+    /// Sends loads that are checked; `each_window` hears of each window as it ends.
+    pub fn run(
+        &mut self,
+        loads: &[Load<'static>],
+        each_window: impl FnMut(&FinishedWindow),
+    ) -> Result<Outcome, Failure> {
+        match self {
+            Self::Here => engine::run_all(loads, each_window).map_err(Failure::other),
+            Self::Agents(fleet) => fleet.run(loads, each_window),
+        }
+    }
+}
+
 /// Runs loads. Everything is checked before the first byte is sent; what is of the whole run, the
 /// first one says.
-pub fn run(named: &[NamedLoad<'_>], out: &mut dyn Write) -> Result<u8, Failure> {
+pub fn run(
+    named: &[NamedLoad<'_>],
+    source: &LoadSource,
+    out: &mut dyn Write,
+) -> Result<u8, Failure> {
     let Some((_, first)) = named.first() else { return Ok(DONE) };
     check_abort(first)?;
     let stop = Stop::default();
     let path = first.place.path();
+    let begin = first.shared.start_at.unwrap_or_else(SystemTime::now);
+    let inputs = match first.agents.are_asked() {
+        false => Inputs::of_machine(begin),
+        true => Inputs::below(source.folder.clone(), begin),
+    };
     let ledger = first.ledger.then(|| Ledger::new(&path, first.shared.number()));
-    let (mut loads, mut kept) = (Vec::new(), Vec::new());
-    for (number, (name, command)) in named.iter().enumerate() {
-        let place = ledger.as_ref().map(|ledger| ledger.place(number));
-        let plan = Plan { ledger: place, ..command.plan(stop.clone())? };
-        let (load, of_load) = command.load(name, plan, ledger.as_ref().map(Ledger::run))?;
-        loads.push(load);
-        kept.extend(of_load);
-    }
-    let operations = engine::names(&loads);
-    for load in &mut loads {
-        load.plan.abort = on(&load.plan.abort, &operations)?;
-    }
+    let MadeLoads { mut loads, operations, kept } =
+        MadeLoads::new(named, &inputs, &stop, ledger.as_ref())?;
     let require = first.demands(&operations)?;
-    let sought = first.find_limit.clone().map(|gate| gate.on(&operations));
-    let sought = sought.transpose().map_err(Failure::other)?;
-    if sought.is_some() && loads.len() > 1 {
-        return Err(Failure::other("--find-limit is of one load: this file has several"));
-    }
-    named.iter().try_for_each(|(_, command)| command.make_missing())?;
+    let sought = first.sought(&operations, loads.len())?;
+    let run_id = first.name(&path);
+    let run = (&*run_id, ledger.as_ref().map(Ledger::run));
+    let mut injectors = Injectors::of(first, (source, &inputs), run)?;
+    named.iter().try_for_each(|(_, command)| command.make_missing(&inputs))?;
     if let (Some(gate), Some(load)) = (sought, loads.first_mut()) {
-        return limit::find(first, load, &gate, &require, out);
+        return limit::find(first, load, &mut injectors, (&gate, &require), out);
     }
     let duration = loads[0].plan.duration();
-    let stream = Stream::begin(&first.stream, &first.name(&path), &operations)?;
+    let stream = Stream::begin(&first.stream, &run_id, &operations)?;
     let mut results = Results::create(named, path.clone(), &operations, duration)?;
-    let ledger = match ledger.map(|ledger| ledger.begin(named, kept)).transpose() {
-        Ok(ledger) => ledger,
+    // Agents keep ledgers of their own.
+    let own_ledger = ledger.filter(|_| matches!(injectors, Injectors::Here));
+    let begun = own_ledger.map(|ledger| ledger.begin(named, kept, &inputs)).transpose();
+    let begun = begun.and_then(|ledger| stop_at_signals(stop.clone()).map(|()| ledger));
+    let mut sliding = Sliding::new(&require, loads[0].plan.thresholds.tolerance());
+    let ran = begun.and_then(|ledger| {
+        let mut view = View::of(&urls(named), &loads[0].plan, stop);
+        let outcome = injectors.run(&loads, |ended| {
+            results.window(ended);
+            stream.iter().for_each(|stream| stream.window(ended));
+            sliding.window(&ended.results);
+            view.window(ended);
+        })?;
+        Ok((outcome, ledger))
+    });
+    let (mut outcome, ledger) = match ran {
+        Ok(ran) => ran,
         Err(failure) => {
             results.discard();
             return Err(failure);
-        }
-    };
-    stop_at_signals(stop.clone())?;
-    let mut view = View::of(&urls(named), &loads[0].plan, stop);
-    let mut sliding = Sliding::new(&require, loads[0].plan.thresholds.tolerance());
-    let outcome = engine::run_all(&loads, |ended| {
-        results.window(ended);
-        stream.iter().for_each(|stream| stream.window(ended));
-        sliding.window(&ended.results);
-        view.window(ended);
-    });
-    drop(view);
-    let mut outcome = match outcome {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            results.discard();
-            return Err(Failure::other(error));
         }
     };
     outcome.network.expected = first.expect_rtt;
@@ -84,12 +178,14 @@ pub fn run(named: &[NamedLoad<'_>], out: &mut dyn Write) -> Result<u8, Failure> 
     // The files are whole before anything is printed.
     let kept = results.finish(&outcome, &summary);
     writeln!(out, "{summary}{}{kept}", left_out(&outcome.network))?;
+    let ledger = match injectors {
+        Injectors::Here => ledger.map(|ledger| ledger.end(named, &inputs)),
+        Injectors::Agents(fleet) => fleet.keep_ledgers(&path),
+    };
     let streamed = stream.map(|stream| stream.finish(&outcome));
-    for line in streamed.into_iter().chain(ledger.map(|ledger| ledger.end(named))) {
+    let next = next(named, &summary);
+    for line in streamed.into_iter().chain(ledger).chain(next) {
         writeln!(out, "{line}")?;
-    }
-    if let Some(next) = next(named, &summary) {
-        writeln!(out, "{next}")?;
     }
     Ok(exit_code(&summary))
 }
@@ -108,6 +204,15 @@ impl Command {
     fn name(&self, path: &Path) -> String {
         let directory = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         self.shared.run_id.clone().unwrap_or_else(directory)
+    }
+
+    /// The demand whose highest rate is looked for, of one of so many loads.
+    fn sought(&self, operations: &[String], loads: usize) -> Result<Option<Gate>, Failure> {
+        if self.find_limit.is_some() && loads > 1 {
+            return Err(Failure::other("--find-limit is of one load: this file has several"));
+        }
+        let sought = self.find_limit.clone().map(|gate| gate.on(operations));
+        sought.transpose().map_err(Failure::other)
     }
 
     /// What the run has to reach; a part is judged with all others, where they are merged.

@@ -1,8 +1,11 @@
 mod words;
 
+use std::time::SystemTime;
+
 use clap::Parser;
 use meter::engine::{Pace, Stop};
 
+use super::inputs::Inputs;
 use super::{Command, file, mix};
 
 #[derive(Parser)]
@@ -29,13 +32,19 @@ pub fn begins(words: &[String], file: &str) -> Result<(), String> {
             let load = |url| one(&[&[url], &options[..]].concat());
             urls.map(load).collect::<Result<Vec<_>, _>>()?
         }
-        [other, ..] if ["init", "merge", "report", "verify"].contains(&&**other) => Vec::new(),
+        [other, ..] if ["agent", "init", "merge", "report", "verify"].contains(&&**other) => {
+            Vec::new()
+        }
         options => vec![one(&options.iter().collect::<Vec<_>>())?],
     };
     for load in &loads {
         load.speed.pace().map_err(|failure| failure.to_string())?;
     }
     Ok(())
+}
+
+fn inputs() -> Inputs {
+    Inputs::of_machine(SystemTime::now())
 }
 
 fn read(words: &str) -> Result<Command, String> {
@@ -45,7 +54,8 @@ fn read(words: &str) -> Result<Command, String> {
 
 #[test]
 fn a_url_alone_is_a_load() {
-    let plan = read("http://127.0.0.1:8086/ping").unwrap().plan(Stop::default()).unwrap();
+    let plan =
+        read("http://127.0.0.1:8086/ping").unwrap().plan(Stop::default(), &inputs()).unwrap();
     let Pace::Open(schedule) = &plan.pace else { panic!("{:?}", plan.pace) };
     assert_eq!((schedule.due(0, 1).count(), plan.connections, plan.threads), (1000, 64, 1));
 }
@@ -81,11 +91,11 @@ fn bad_input_is_told_before_anything_is_sent() {
         let error = read(words).unwrap_err();
         assert!(error.contains(part), "{words}: {error}");
     }
-    assert!(read("http://h --rate 0").unwrap().plan(Stop::default()).is_err());
+    assert!(read("http://h --rate 0").unwrap().plan(Stop::default(), &inputs()).is_err());
     for words in ["http://h --body @/nowhere", "http://h --workload influx-write"] {
         let command = read(words).unwrap();
-        let plan = command.plan(Stop::default()).unwrap();
-        assert!(command.load("load", plan, None).is_err(), "{words}");
+        let plan = command.plan(Stop::default(), &inputs()).unwrap();
+        assert!(command.load("load", plan, None, &inputs()).is_err(), "{words}");
     }
     for (words, part) in [
         ("http://h --mix get", "--mix has no effect"),

@@ -19,7 +19,7 @@ use units::Duration;
 use watch::words::count;
 
 use super::ledger::counts;
-use super::postgres::login;
+use super::postgres::PgLogin;
 use crate::exit::{BAD_NEWS, DONE, Failure};
 
 /// Which run, and where to read.
@@ -107,7 +107,7 @@ fn one(
 ) -> Result<Option<(Findings, Value)>, Failure> {
     let target =
         super::target(url, command.ca.as_deref(), command.insecure, command.timeout.get())?;
-    let (kept, options) = (&load["kept"], login());
+    let (kept, options) = (&load["kept"], PgLogin::of_environment().options());
     let failed = |error: VerifyError| Failure::other(error);
     let mut server = Conversation::new(&target, command.timeout.get()).map_err(Failure::other)?;
     let mut found = Findings::default();

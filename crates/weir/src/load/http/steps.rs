@@ -11,6 +11,7 @@ use toml::{Table, Value};
 use super::{body, read_text};
 use crate::exit::Failure;
 use crate::load::file::known_among;
+use crate::load::inputs::Inputs;
 
 /// What the tables are called.
 pub const KEY: &str = "step";
@@ -72,7 +73,7 @@ impl StepTable {
         })
     }
 
-    fn step(&self, headers: &[(String, String)]) -> Result<Step, String> {
+    fn step(&self, inputs: &Inputs, headers: &[(String, String)]) -> Result<Step, String> {
         let own = self.header.all().iter().map(|text| header(text));
         let own = own.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
         let is_own = |name: &str| own.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
@@ -81,7 +82,7 @@ impl StepTable {
         headers.extend(own.iter().cloned());
         let checks = self.check.all().iter().map(|text| text.parse::<Check>());
         let takes = self.take.all().iter().map(|text| text.parse::<Take>());
-        let body = body(self.body.as_deref().unwrap_or_default());
+        let body = body(inputs, self.body.as_deref().unwrap_or_default());
         Ok(Step {
             name: self.name.clone(),
             target: Some(self.target.clone()),
@@ -107,10 +108,10 @@ fn without_user(target: &str) -> String {
 }
 
 /// The steps of a file of their own.
-pub fn read(file: &Path) -> Result<Vec<StepTable>, Failure> {
+pub fn read(inputs: &Inputs, file: &Path) -> Result<Vec<StepTable>, Failure> {
     let file = file.display().to_string();
     let wrong = |words: String| Failure::other(format!("{file}: {words}"));
-    let text = read_text("the steps", &file)?;
+    let text = read_text(inputs, "the steps", &file)?;
     let mut table: Table =
         text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
     let steps = table.remove(KEY).ok_or_else(|| wrong("it has no [[step]]".to_owned()))?;
@@ -140,9 +141,13 @@ pub fn parse(value: &Value) -> Result<Vec<StepTable>, String> {
 }
 
 /// They as requests. `headers` are those of all.
-pub fn of(tables: &[StepTable], headers: &[(String, String)]) -> Result<Vec<Step>, Failure> {
+pub fn of(
+    inputs: &Inputs,
+    tables: &[StepTable],
+    headers: &[(String, String)],
+) -> Result<Vec<Step>, Failure> {
     let each = tables.iter().enumerate().map(|(at, table)| {
-        let step = table.step(headers);
+        let step = table.step(inputs, headers);
         step.map_err(|words| {
             Failure::other(format!("step {} ({}): {words}", at + 1, table.shown()))
         })

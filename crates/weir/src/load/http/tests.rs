@@ -1,10 +1,12 @@
 use std::fs;
 use std::path::Path;
+use std::time::SystemTime;
 
 use clap::Parser;
 use meter::workload::Workload as _;
 
 use crate::load::Command;
+use crate::load::inputs::Inputs;
 use crate::load::workload::WorkloadOptions;
 
 #[derive(Parser)]
@@ -22,7 +24,8 @@ fn requests(words: &[&str]) -> Result<Vec<String>, String> {
 
 fn of(command: &Command) -> Result<Vec<String>, String> {
     let WorkloadOptions::Http(options) = &command.options else { panic!("{command:?}") };
-    let http = options.workload(&command.url, 1);
+    let inputs = Inputs::of_machine(SystemTime::now());
+    let http = options.workload(&command.url, &inputs, 1);
     let mut http = http.map_err(|error| error.to_string())?;
     let request = |number| {
         let mut out = Vec::new();

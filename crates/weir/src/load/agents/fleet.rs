@@ -1,0 +1,223 @@
+//! A coordinator's agents: their connections, and the runs that it has them send.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant, SystemTime};
+
+use meter::engine::{self, FinishedWindow, Load, Outcome, Pace, Plan, Stop};
+use meter::part::RunPart;
+use meter::window::Timeline;
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+
+use super::ledgers::ReceivedLedger;
+use super::link::{Link, LinkEvent, NumberedEvent};
+use super::merging::{Merging, PartAgent};
+use super::message::{Assignment, Order, Report};
+use super::secret;
+use crate::exit::Failure;
+use crate::load::inputs::Inputs;
+use crate::load::merge;
+use crate::load::run::LoadSource;
+
+/// Reports that may wait.
+const HEARD_MAX: usize = 4096;
+/// How often it is looked whether somebody has stopped the run.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long an order to start may be on its way.
+const START_LEAD: Duration = Duration::from_millis(500);
+
+/// The agents of a coordinator.
+pub struct Fleet {
+    links: Vec<Link>,
+    heard: Receiver<NumberedEvent>,
+    /// What all of them are to send, but for which part.
+    assignment: Assignment,
+    /// The moment from which this machine's clock counts.
+    epoch: Instant,
+    /// Where ledgers are until they are put together.
+    scratch: TempDir,
+    /// Of the last run.
+    ledgers: Vec<ReceivedLedger>,
+    /// What the connections are served by.
+    _runtime: Runtime,
+}
+
+impl Fleet {
+    /// Connects to agents that know the secret in that file; they are to send loads as they are in
+    /// `source`, under that id, with a ledger of that number where there is one.
+    ///
+    /// # Errors
+    /// One of them is not there, or refuses.
+    pub fn connect(
+        names: &[String],
+        secret_file: &Path,
+        (source, inputs): (&LoadSource, &Inputs),
+        (run_id, ledger): (&str, Option<u64>),
+    ) -> Result<Self, Failure> {
+        let secret = secret::read(secret_file)?;
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(Failure::other)?;
+        let scratch = TempDir::with_prefix("weir-load-").map_err(Failure::other)?;
+        let (hear, heard) = sync_channel(HEARD_MAX);
+        let epoch = Instant::now();
+        let links = runtime.block_on(async {
+            let mut links = Vec::new();
+            for (number, name) in names.iter().enumerate() {
+                links.push(Link::open(number, name, &secret, epoch, hear.clone()).await?);
+            }
+            Ok::<_, Failure>(links)
+        })?;
+        let assignment = Assignment {
+            run_id: run_id.to_owned(),
+            part: RunPart::WHOLE,
+            text: source.text.clone(),
+            over: source.over.to_string(),
+            inputs: inputs.to_send(),
+            rate: None,
+            ledger,
+        };
+        Ok(Self {
+            links,
+            heard,
+            assignment,
+            epoch,
+            scratch,
+            ledgers: Vec::new(),
+            _runtime: runtime,
+        })
+    }
+
+    /// Has the next run be at this rate, for as long as a step of a search.
+    pub fn at_rate(&mut self, rate: f64) {
+        self.assignment.rate = Some(rate);
+    }
+
+    /// Has all agents send their parts of these loads, which are checked; `each_window` hears of
+    /// each window that all of them have ended.
+    ///
+    /// # Errors
+    /// An agent refuses, or is gone before the run begins.
+    pub fn run(
+        &mut self,
+        loads: &[Load<'static>],
+        mut each_window: impl FnMut(&FinishedWindow),
+    ) -> Result<Outcome, Failure> {
+        let Some(first) = loads.first() else { return Ok(Outcome::default()) };
+        let agents = self.prepare()?;
+        let stop = &first.plan.stop;
+        self.wait_ready(stop)?;
+        let wall = self.start(&first.plan)?;
+        let plans = || loads.iter().map(|load| &load.plan);
+        let begun = Outcome {
+            closed: matches!(first.plan.pace, Pace::Closed(_)),
+            connections: plans().map(|plan| plan.connections).sum(),
+            threads: plans().map(|plan| plan.threads).sum(),
+            wall,
+            operations: engine::names(loads),
+            thresholds: first.plan.thresholds,
+            ..Outcome::default()
+        };
+        let agents = self.with_clocks(agents);
+        let mut merging = Merging::new(agents, begun, first.plan.abort.clone());
+        let mut told = 0;
+        while !merging.is_over() {
+            let asked = stop.asked().max(u8::from(merging.is_aborted()));
+            (told..asked).for_each(|_| self.order_all(|| Order::Stop));
+            told = told.max(asked);
+            let whole = match self.heard.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::other("nobody hears of the agents any more"));
+                }
+                Ok((at, LinkEvent::Lost(why))) => merging.lose(at, why),
+                Ok((at, LinkEvent::Report(report))) => match merging.take(at, report) {
+                    Ok(whole) => whole,
+                    Err(error) => merging.lose(at, error.to_string()),
+                },
+            };
+            whole.iter().for_each(&mut each_window);
+        }
+        let (outcome, ledgers) = merging.finish();
+        self.ledgers = ledgers;
+        Ok(outcome)
+    }
+
+    /// Tells each agent its part.
+    fn prepare(&mut self) -> Result<Vec<PartAgent>, Failure> {
+        let count = self.links.len() as u64;
+        let mut agents = Vec::new();
+        for (number, link) in (1..).zip(&self.links) {
+            let part = RunPart::new(number, count).unwrap_or_default();
+            let assignment = Assignment { part, ..self.assignment.clone() };
+            link.order(Order::Prepare(Box::new(assignment)));
+            let directory = self.scratch.path().join(number.to_string());
+            let ledger = self.assignment.ledger.map(|_| ReceivedLedger::new(directory));
+            let ledger = ledger.transpose().map_err(Failure::other)?;
+            agents.push(PartAgent { name: link.name.clone(), part, clocks: None, ledger });
+        }
+        Ok(agents)
+    }
+
+    /// Waits until all agents have their connections.
+    fn wait_ready(&self, stop: &Stop) -> Result<(), Failure> {
+        let mut ready = vec![false; self.links.len()];
+        while ready.iter().any(|ready| !ready) {
+            let failed = match self.heard.recv_timeout(LOOK) {
+                Ok((at, LinkEvent::Report(Report::Ready))) => {
+                    ready[at] = true;
+                    continue;
+                }
+                Err(RecvTimeoutError::Timeout) if stop.is_asked() => {
+                    "the run was stopped before it began".to_owned()
+                }
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => "nobody hears of the agents".to_owned(),
+                Ok((at, LinkEvent::Lost(words) | LinkEvent::Report(Report::Failed(words)))) => {
+                    let Link { name, host, .. } = &self.links[at];
+                    format!("agent {name} ({host}): {words}")
+                }
+                // What is left of a run that an agent was lost from.
+                Ok((_, LinkEvent::Report(_))) => continue,
+            };
+            self.order_all(|| Order::Stop);
+            return Err(Failure::other(failed));
+        }
+        Ok(())
+    }
+
+    /// Tells all agents the moment at which to begin; gives what the wall clock shows then.
+    fn start(&self, plan: &Plan) -> Result<SystemTime, Failure> {
+        let warm_up = plan.warm_up + START_LEAD;
+        let timeline = Timeline::new(Instant::now(), SystemTime::now, warm_up, plan.duration());
+        let ours = timeline.measured_from.saturating_duration_since(self.epoch);
+        let starts = self.links.iter().map(|link| {
+            let at = link.clocks().and_then(|clocks| clocks.monotonic.theirs(ours));
+            at.ok_or_else(|| Failure::other(format!("agent {} tells no time", link.name)))
+        });
+        let starts = starts.collect::<Result<Vec<_>, _>>()?;
+        for (link, at) in self.links.iter().zip(starts) {
+            link.order(Order::Start { at, wall: timeline.wall });
+        }
+        Ok(timeline.wall)
+    }
+
+    /// How far the clocks of agents are ahead at the start.
+    fn with_clocks(&self, agents: Vec<PartAgent>) -> Vec<PartAgent> {
+        let each = agents.into_iter().zip(&self.links);
+        each.map(|(agent, link)| PartAgent { clocks: link.clocks(), ..agent }).collect()
+    }
+
+    fn order_all(&self, order: impl Fn() -> Order) {
+        self.links.iter().for_each(|link| link.order(order()));
+    }
+
+    /// Puts the ledgers of all parts together in the directory of the run; says what to do with
+    /// them. Nothing where none was kept.
+    pub fn keep_ledgers(self, directory: &Path) -> Option<String> {
+        self.assignment.ledger?;
+        let parts: Vec<_> = self.ledgers.iter().map(ReceivedLedger::directory).collect();
+        let count = self.links.len() as u64;
+        Some(merge::kept_ledger(&parts, count, directory))
+    }
+}

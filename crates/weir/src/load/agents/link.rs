@@ -1,0 +1,248 @@
+//! A coordinator's connection to an agent: orders go out, reports come in, and both sides hear of
+//! each other twice a second. What is heard is also how far the agent's clocks are away.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use meter::sharing::{ClockOffset, ClockSample};
+use tokio::io::{AsyncWriteExt as _, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_rustls::client::TlsStream;
+
+use super::handshake;
+use super::message::{GREETING_MAX, HEARTBEAT, MESSAGE_MAX, Order, Report, SILENCE, receive, send};
+use crate::exit::Failure;
+
+/// Orders that wait for the connection.
+const ORDERS_MAX: usize = 16;
+/// Questions for the time before anything else.
+const QUESTIONS: u64 = 32;
+/// Answers of which the best counts: the last half minute.
+const SAMPLES_MAX: usize = 64;
+
+/// What is heard of an agent.
+pub enum LinkEvent {
+    Report(Report),
+    /// It is gone, in words.
+    Lost(String),
+}
+
+/// What the coordinator has heard, with the number of the agent.
+pub type NumberedEvent = (usize, LinkEvent);
+
+/// How far an agent's clocks are ahead.
+#[derive(Debug, Clone, Copy)]
+pub struct AgentClocks {
+    /// That by which it sends.
+    pub monotonic: ClockOffset,
+    /// That of its wall.
+    pub wall: ClockOffset,
+}
+
+/// Questions and answers about the time.
+#[derive(Debug)]
+struct ClockTrack {
+    /// The moment from which this side counts.
+    epoch: Instant,
+    /// Questions without an answer so far: their numbers, and when they were sent.
+    asked: VecDeque<(u64, Duration)>,
+    next: u64,
+    answers: VecDeque<AgentClocks>,
+}
+
+impl ClockTrack {
+    fn new(epoch: Instant) -> Self {
+        Self { epoch, asked: VecDeque::new(), next: 0, answers: VecDeque::new() }
+    }
+
+    fn ask(&mut self) -> Order {
+        let number = self.next;
+        self.next += 1;
+        if self.asked.len() == SAMPLES_MAX {
+            self.asked.pop_front();
+        }
+        self.asked.push_back((number, self.epoch.elapsed()));
+        Order::Clock(number)
+    }
+
+    fn answer(&mut self, number: u64, at: Duration, wall: SystemTime) {
+        let received = self.epoch.elapsed();
+        let Some(found) = self.asked.iter().position(|(asked, _)| *asked == number) else {
+            return;
+        };
+        let Some((_, sent)) = self.asked.remove(found) else { return };
+        let monotonic = ClockSample { sent, theirs: at, received };
+        // Our wall clock at the same moment: the same span before now.
+        let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let theirs = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let sent = ours.saturating_sub(received.saturating_sub(sent));
+        let wall = ClockSample { sent, theirs, received: ours };
+        let Some((monotonic, wall)) = monotonic.offset().zip(wall.offset()) else { return };
+        if self.answers.len() == SAMPLES_MAX {
+            self.answers.pop_front();
+        }
+        self.answers.push_back(AgentClocks { monotonic, wall });
+    }
+
+    fn best(&self) -> Option<AgentClocks> {
+        self.answers.iter().copied().min_by_key(|clocks| clocks.monotonic.error)
+    }
+}
+
+type SharedTrack = Arc<Mutex<ClockTrack>>;
+
+fn locked(track: &SharedTrack) -> MutexGuard<'_, ClockTrack> {
+    track.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connection to an agent. Dropped, it ends, and the agent stops.
+pub struct Link {
+    /// Its address as it was named.
+    pub name: String,
+    /// What its machine is called.
+    pub host: String,
+    orders: Sender<Order>,
+    track: SharedTrack,
+}
+
+impl Link {
+    /// Connects to the agent of that number, and measures its clocks, which count from `epoch`
+    /// here.
+    pub async fn open(
+        number: usize,
+        name: &str,
+        secret: &[u8],
+        epoch: Instant,
+        heard: SyncSender<NumberedEvent>,
+    ) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::other(format!("agent {name}: {error}"));
+        let late = || Failure::other(format!("agent {name}: no answer in {GREETING_MAX:?}"));
+        let track = Arc::new(Mutex::new(ClockTrack::new(epoch)));
+        let opened = timeout(GREETING_MAX, async {
+            let (mut stream, host) = open_first(name, secret).await?;
+            for _ in 0..QUESTIONS {
+                let question = locked(&track).ask();
+                send(&mut stream, &question).await?;
+                match receive(&mut stream, MESSAGE_MAX).await? {
+                    Report::Clock { number, at, wall } => locked(&track).answer(number, at, wall),
+                    _ => return Err(io::Error::other("it does not answer what it was asked")),
+                }
+            }
+            Ok((stream, host))
+        });
+        let (stream, host) = opened.await.map_err(|_| late())?.map_err(failed)?;
+        let (reading, writing) = tokio::io::split(stream);
+        let (orders, to_send) = channel(ORDERS_MAX);
+        let (written, read) = (Arc::clone(&track), Arc::clone(&track));
+        tokio::spawn(async move {
+            // The connection ends with the first of the two.
+            let why = tokio::select! {
+                written = write(writing, to_send, written) => match written {
+                    Ok(()) => return,
+                    Err(error) => error.to_string(),
+                },
+                why = self::read(reading, number, &heard, read) => why,
+            };
+            let _ = heard.send((number, LinkEvent::Lost(why)));
+        });
+        Ok(Self { name: name.to_owned(), host, orders, track })
+    }
+
+    /// Sends an order; where the agent is gone, that is heard elsewhere.
+    pub fn order(&self, order: Order) {
+        let _ = self.orders.try_send(order);
+    }
+
+    /// How far its clocks are ahead, by the best of the last answers.
+    pub fn clocks(&self) -> Option<AgentClocks> {
+        locked(&self.track).best()
+    }
+}
+
+/// Connects to the first address of a name at which an agent is.
+async fn open_first(name: &str, secret: &[u8]) -> io::Result<(TlsStream<TcpStream>, String)> {
+    let addresses: Vec<SocketAddr> = tokio::net::lookup_host(name).await?.collect();
+    let mut last = io::Error::other("its name has no address");
+    for address in addresses {
+        match handshake::connect(address, secret).await {
+            Ok(opened) => return Ok(opened),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Sends orders, and a question for the time between them, until there are no more.
+async fn write(
+    mut stream: WriteHalf<TlsStream<TcpStream>>,
+    mut orders: Receiver<Order>,
+    track: SharedTrack,
+) -> io::Result<()> {
+    let mut beat = interval(HEARTBEAT);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let order = tokio::select! {
+            order = orders.recv() => match order {
+                Some(order) => order,
+                None => return stream.shutdown().await,
+            },
+            _ = beat.tick() => locked(&track).ask(),
+        };
+        send(&mut stream, &order).await?;
+    }
+}
+
+/// Hands on what the agent says, until it is gone or silent; gives why it is.
+async fn read(
+    mut stream: ReadHalf<TlsStream<TcpStream>>,
+    number: usize,
+    heard: &SyncSender<NumberedEvent>,
+    track: SharedTrack,
+) -> String {
+    loop {
+        match timeout(SILENCE, receive(&mut stream, MESSAGE_MAX)).await {
+            Err(_) => break format!("nothing was heard of it for {SILENCE:?}"),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                break "it hung up".to_owned();
+            }
+            Ok(Err(error)) => break error.to_string(),
+            Ok(Ok(Report::Clock { number, at, wall })) => {
+                locked(&track).answer(number, at, wall);
+            }
+            Ok(Ok(report)) => match heard.try_send((number, LinkEvent::Report(report))) {
+                Ok(()) => {}
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                    break "this machine does not keep up with what it says".to_owned();
+                }
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_counts_once_and_for_its_own_question() {
+        let mut track = ClockTrack::new(Instant::now());
+        for _ in 0..3 {
+            track.ask();
+        }
+        let wall = SystemTime::now() + Duration::from_secs(3);
+        track.answer(9, Duration::from_secs(5), wall);
+        assert!(track.best().is_none(), "nobody asked that");
+        track.answer(1, Duration::from_secs(5), wall);
+        let clocks = track.best().unwrap();
+        track.answer(1, Duration::from_secs(50), wall);
+        assert_eq!(track.answers.len(), 1);
+        let near = |ahead: i64, seconds: i64| (ahead - seconds * 1_000_000_000).abs() < 200_000_000;
+        assert!(near(clocks.monotonic.ahead_ns, 5) && near(clocks.wall.ahead_ns, 3), "{clocks:?}");
+    }
+}

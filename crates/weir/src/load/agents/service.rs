@@ -1,0 +1,242 @@
+//! `weir load agent`: waits for coordinators, and sends one run at a time for them.
+
+use std::convert::Infallible;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::Args;
+use flow::dial::{AllowedAddresses, fence};
+use meter::engine::{StartAgreement, Stop};
+use meter::window::AgreedStart;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::timeout;
+
+use super::handshake::Host;
+use super::injection::Injection;
+use super::limits::Limits;
+use super::message::{
+    Assignment, GREETING_MAX, MESSAGE_MAX, Order, PORT, Report, SILENCE, receive, send,
+};
+use super::secret;
+use crate::exit::{Failure, note};
+
+/// Connections at a time, of those that have proved nothing, too.
+const CONNECTIONS_MAX: usize = 32;
+/// Reports that wait for the coordinator.
+const REPORTS_MAX: usize = 1024;
+
+/// Where an agent listens, and what it sends at most.
+#[derive(Debug, Args)]
+pub struct AgentCommand {
+    /// Where coordinators connect to
+    #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from(([127, 0, 0, 1], PORT)))]
+    listen: SocketAddr,
+    /// A file whose first line is the secret that coordinators know, of 16 characters or more
+    #[arg(long, value_name = "FILE")]
+    secret_file: PathBuf,
+    /// The addresses that may be loaded, as 10.1.0.0/16,10.2.0.7:8086; without it this machine's
+    /// own
+    #[arg(long, value_name = "NETWORK[:PORT],...")]
+    targets: Option<AllowedAddresses>,
+    /// The most requests a second that are sent
+    #[arg(long, value_name = "N")]
+    max_rate: Option<f64>,
+    /// The longest run that is sent, warm-up and all
+    #[arg(long, value_name = "TIME", default_value = "1h")]
+    max_duration: units::Duration,
+    /// The directory in which each run leaves its results
+    #[arg(long, value_name = "DIR", default_value = "weir-load")]
+    out: PathBuf,
+}
+
+/// What all connections of an agent share.
+struct Agent {
+    limits: Limits,
+    out: PathBuf,
+    /// The moment from which its clock counts.
+    epoch: Instant,
+    /// The run that is being sent, in words.
+    busy: Mutex<Option<String>>,
+}
+
+/// Waits for coordinators until somebody ends the process.
+///
+/// # Errors
+/// It can't listen, or has no secret.
+pub fn serve(command: &AgentCommand, out: &mut dyn Write) -> Result<u8, Failure> {
+    let host = Host::new(secret::read(&command.secret_file)?).map_err(Failure::other)?;
+    let targets = command.targets.clone().unwrap_or_else(AllowedAddresses::loopback);
+    let agent = Agent {
+        limits: Limits { rate_max: command.max_rate, duration_max: command.max_duration.get() },
+        out: command.out.clone(),
+        epoch: Instant::now(),
+        busy: Mutex::default(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(Failure::other)?;
+    let Err(failure) = runtime.block_on(async {
+        let listener = TcpListener::bind(command.listen).await.map_err(|error| {
+            Failure::other(format!("can't listen on {}: {error}", command.listen))
+        })?;
+        let address = listener.local_addr().map_err(Failure::other)?;
+        writeln!(out, "agent on {address}, for loads of {targets}")?;
+        out.flush()?;
+        // From here on it connects to nothing else.
+        fence(targets);
+        Ok(accept(&listener, agent.into(), host.into()).await)
+    });
+    Err(failure)
+}
+
+/// Hears all that connect, as many at a time as there is room for.
+async fn accept(listener: &TcpListener, agent: Arc<Agent>, host: Arc<Host>) -> Infallible {
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok((stream, peer)) = listener.accept().await else {
+            // Descriptors are short: others have to end first.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
+        let (agent, host) = (Arc::clone(&agent), Arc::clone(&host));
+        tokio::spawn(async move {
+            session(agent, &host, stream, peer).await;
+            drop(permit);
+        });
+    }
+}
+
+/// Hears one coordinator until it is gone; a run of its ends with it.
+async fn session(agent: Arc<Agent>, host: &Host, stream: TcpStream, peer: SocketAddr) {
+    let _ = stream.set_nodelay(true);
+    let greeted = timeout(GREETING_MAX, host.accept(stream)).await;
+    let (stream, name) = match greeted {
+        Ok(Ok(greeted)) => greeted,
+        Ok(Err(error)) => return note(format!("coordinator {peer} was refused: {error}")),
+        Err(_) => return note(format!("coordinator {peer} was refused: it proved nothing")),
+    };
+    let (mut reading, mut writing) = tokio::io::split(stream);
+    let (tell, mut told): (Sender<Report>, Receiver<Report>) = channel(REPORTS_MAX);
+    tokio::spawn(async move {
+        while let Some(report) = told.recv().await {
+            if send(&mut writing, &report).await.is_err() {
+                return;
+            }
+        }
+        let _ = tokio::io::AsyncWriteExt::shutdown(&mut writing).await;
+    });
+    let mut under_way: Option<UnderWay> = None;
+    let why = loop {
+        match timeout(SILENCE, receive(&mut reading, MESSAGE_MAX)).await {
+            Err(_) => break format!("nothing was heard of it for {SILENCE:?}"),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                break "it hung up".to_owned();
+            }
+            Ok(Err(error)) => break error.to_string(),
+            Ok(Ok(Order::Clock(number))) => {
+                let (at, wall) = (agent.epoch.elapsed(), SystemTime::now());
+                if tell.try_send(Report::Clock { number, at, wall }).is_err() {
+                    break "it does not listen".to_owned();
+                }
+            }
+            Ok(Ok(Order::Prepare(assignment))) => {
+                let of = format!("run {} for {name} ({peer})", assignment.run_id);
+                match UnderWay::begin(&agent, *assignment, &of, &tell) {
+                    Ok(begun) => under_way = Some(begun),
+                    Err(words) => drop(tell.try_send(Report::Failed(words))),
+                }
+            }
+            Ok(Ok(Order::Start { at, wall })) => {
+                let measured_from = agent.epoch + at;
+                let start = under_way.as_mut().and_then(|of| of.start.take());
+                let _ = start.map(|start| start.try_send(AgreedStart { measured_from, wall }));
+            }
+            Ok(Ok(Order::Stop)) => under_way.iter_mut().for_each(UnderWay::stop),
+        }
+    };
+    if let Some(mut of) = under_way.filter(|of| !of.thread.is_finished()) {
+        note(format!("the coordinator is gone: {why}; {} is stopped", of.name));
+        of.stop();
+    }
+}
+
+/// A run that is being sent, or has been.
+struct UnderWay {
+    name: String,
+    stop: Stop,
+    /// Takes the moment at which it begins, once.
+    start: Option<SyncSender<AgreedStart>>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl UnderWay {
+    /// Begins a run, unless there is one.
+    fn begin(
+        agent: &Arc<Agent>,
+        assignment: Assignment,
+        name: &str,
+        tell: &Sender<Report>,
+    ) -> Result<Self, String> {
+        let busy = BusyAgent::claim(agent, name)?;
+        let stop = Stop::default();
+        let (start, started) = sync_channel(1);
+        let started = Mutex::new(started);
+        let injection_stop = stop.clone();
+        let tell = tell.clone();
+        let body = move || {
+            let telling = tell.clone();
+            let agreement = StartAgreement::new(move |_| {
+                let _ = telling.blocking_send(Report::Ready);
+                started.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+            });
+            let injection = Injection {
+                limits: busy.0.limits,
+                out: &busy.0.out,
+                stop: injection_stop,
+                start: agreement,
+                tell: &tell,
+            };
+            let ended = injection.run(assignment);
+            drop(busy);
+            let report = ended.unwrap_or_else(|failure| Report::Failed(failure.to_string()));
+            let _ = tell.blocking_send(report);
+        };
+        let thread = std::thread::Builder::new().name("injection".to_owned()).spawn(body);
+        let thread = thread.map_err(|error| error.to_string())?;
+        note(format!("sends {name}"));
+        Ok(Self { name: name.to_owned(), stop, start: Some(start), thread })
+    }
+
+    /// Ends it, or calls it off where it has not begun.
+    fn stop(&mut self) {
+        self.start = None;
+        self.stop.ask();
+    }
+}
+
+/// The agent while it sends a run.
+struct BusyAgent(Arc<Agent>);
+
+impl BusyAgent {
+    /// Refuses, in words, where there is a run.
+    fn claim(agent: &Arc<Agent>, name: &str) -> Result<Self, String> {
+        let mut busy = agent.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(other) = &*busy {
+            return Err(format!("it is busy: it sends {other}, and one run at a time"));
+        }
+        *busy = Some(name.to_owned());
+        Ok(Self(Arc::clone(agent)))
+    }
+}
+
+impl Drop for BusyAgent {
+    fn drop(&mut self) {
+        *self.0.busy.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
