@@ -2,7 +2,7 @@
 //! points begin. Whoever sends a load for somebody else has all of it from there, and reads nothing
 //! of its own machine.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ enum Files {
     /// Below a folder only; what was read is kept.
     Below { folder: PathBuf, read: RefCell<BTreeMap<String, Vec<u8>>> },
     /// Nowhere: they have come with the load. What has to be a file is put into a directory.
-    Sent { files: BTreeMap<String, Vec<u8>>, scratch: TempDir },
+    Sent { files: BTreeMap<String, Vec<u8>>, scratch: OnceCell<TempDir> },
 }
 
 /// What a load takes from outside, on its way to another injector.
@@ -80,14 +80,14 @@ impl Inputs {
     /// Those that were sent with a load.
     ///
     /// # Errors
-    /// A file is not as it was encoded, or there is no directory for it.
+    /// A file is not as it was encoded.
     pub fn of_sent(sent: SentInputs) -> io::Result<Self> {
         let decode = |(name, text): (String, String)| match BASE64.decode(text) {
             Ok(bytes) => Ok((name, bytes)),
             Err(error) => Err(io::Error::other(format!("{name} is not as it was sent: {error}"))),
         };
         let files = sent.files.into_iter().map(decode).collect::<io::Result<_>>()?;
-        let files = Files::Sent { files, scratch: TempDir::with_prefix("weir-load-")? };
+        let files = Files::Sent { files, scratch: OnceCell::new() };
         Ok(Self { files, login: sent.login, begin_ns: sent.begin_ns })
     }
 
@@ -133,6 +133,10 @@ impl Inputs {
             Files::Sent { files, scratch } => {
                 let bytes = self.read(&name, SENT_BYTES_MAX)?;
                 let number = files.keys().position(|known| *known == name).unwrap_or_default();
+                if scratch.get().is_none() {
+                    let _ = scratch.set(TempDir::with_prefix("weir-load-")?);
+                }
+                let scratch = scratch.get().ok_or(io::ErrorKind::NotFound)?;
                 let path = scratch.path().join(number.to_string());
                 std::fs::write(&path, bytes)?;
                 Ok(path)

@@ -35,8 +35,8 @@ pub struct Fleet {
     assignment: Assignment,
     /// The moment from which this machine's clock counts.
     epoch: Instant,
-    /// Where ledgers are until they are put together.
-    scratch: TempDir,
+    /// Where ledgers are until they are put together, where they are kept.
+    scratch: Option<TempDir>,
     /// Of the last run.
     ledgers: Vec<ReceivedLedger>,
     /// What the connections are served by.
@@ -58,7 +58,8 @@ impl Fleet {
         let secret = secret::read(secret_file)?;
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(Failure::other)?;
-        let scratch = TempDir::with_prefix("weir-load-").map_err(Failure::other)?;
+        let scratch = ledger.map(|_| TempDir::with_prefix("weir-load-")).transpose();
+        let scratch = scratch.map_err(Failure::other)?;
         let (hear, heard) = sync_channel(HEARD_MAX);
         let epoch = Instant::now();
         let links = runtime.block_on(async {
@@ -151,9 +152,10 @@ impl Fleet {
             let part = RunPart::new(number, count).unwrap_or_default();
             let assignment = Assignment { part, ..self.assignment.clone() };
             link.order(Order::Prepare(Box::new(assignment)));
-            let directory = self.scratch.path().join(number.to_string());
-            let ledger = self.assignment.ledger.map(|_| ReceivedLedger::new(directory));
-            let ledger = ledger.transpose().map_err(Failure::other)?;
+            let directory = |scratch: &TempDir| scratch.path().join(number.to_string());
+            let directory = self.scratch.as_ref().map(directory);
+            let ledger = directory.map(ReceivedLedger::new).transpose();
+            let ledger = ledger.map_err(Failure::other)?;
             agents.push(PartAgent { name: link.name.clone(), part, clocks: None, ledger });
         }
         Ok(agents)
