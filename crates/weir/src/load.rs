@@ -101,7 +101,7 @@ pub enum Other {
     #[command(after_help = "\
 Examples:
   weir load agent --secret-file secret
-  weir load agent --listen 10.0.0.5:8094 --secret-file secret --targets 10.1.0.0/16,10.2.0.7:8086
+  weir load agent --listen 10.0.0.5:8094 --secret-file secret --targets 10.1.0.0/16
 
 Whoever knows the secret has it load what --targets allow, over TLS, one run at a time. It
 listens on this machine alone, and loads this machine alone, unless it is told otherwise.")]

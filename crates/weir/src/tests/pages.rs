@@ -85,7 +85,8 @@ fn the_loads_in_the_pages_begin() {
     let (mut files, mut calls) = (0, 0);
     for (page, text) in pages() {
         let mut known: Vec<(usize, String)> = vec![(0, "url = 'http://host'\n".to_owned())];
-        for (line, block) in indented(&text).filter(|_| page.starts_with("docs/load/")) {
+        let is_of_loads = page.starts_with("docs/load/") || page == "docs/jmeter.md";
+        for (line, block) in indented(&text).filter(|_| is_of_loads) {
             let Ok(table) = block.parse::<toml::Table>() else { continue };
             let has_url = table.contains_key("url") || table.contains_key("load");
             // A part of a run file says nothing of where it leads.
