@@ -25,6 +25,7 @@
 //   merge: the parts of a run that several injectors shared
 //   directory: the results of a run on disk
 //   course: the windows of a run, merged to few points
+//   jmeter: windows as JMeter's listener writes them
 //   stream: windows as points for dashboards
 //   summary: the outcome in words and in JSON
 //   limit: the search for the highest rate that holds
@@ -50,6 +51,7 @@ pub mod hlog;
 pub mod http;
 pub mod influx;
 pub mod injector;
+pub mod jmeter;
 pub mod keys;
 pub mod lateness;
 pub mod ledger;

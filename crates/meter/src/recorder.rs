@@ -106,6 +106,11 @@ impl Times {
         Duration::from_nanos(self.0.max())
     }
 
+    /// The least, as the histogram tells it.
+    pub fn min(&self) -> Duration {
+        Duration::from_nanos(self.0.min())
+    }
+
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.0.mean() as u64)
     }

@@ -97,7 +97,8 @@ impl StreamTags {
 }
 
 impl Points {
-    fn add(&mut self, line: &str, time: u128) {
+    /// Adds a point without its time, and its time in nanoseconds since 1970.
+    pub(crate) fn add(&mut self, line: &str, time: u128) {
         let _ = writeln!(self.lines, "{line} {time}");
         self.count += 1;
     }
