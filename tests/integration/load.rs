@@ -2,6 +2,7 @@
 //! servers have, and not the verdict: a machine that runs other tests earns an INVALID.
 
 mod agents;
+mod jmeter_schema;
 mod ledger;
 mod parts;
 mod pauses;

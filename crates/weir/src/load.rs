@@ -266,6 +266,11 @@ struct Means {
 }
 
 impl Command {
+    /// Connections of all injectors.
+    fn connections(&self) -> u64 {
+        self.means.connections as u64
+    }
+
     /// The load, checked, and what its ledger has to say of it.
     fn load(
         &self,

@@ -13,14 +13,14 @@ use rig::{machine, network, places, wait};
 use serde_json::Value;
 
 /// A whole second by which every part has its connections, on a busy machine, too.
-fn soon() -> String {
+pub fn soon() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
     let start = wire::influxql::rfc3339_short((now.as_secs() as i64 + 5) * 1_000_000_000);
     assert!(start.ends_with('Z'), "{start}");
     start
 }
 
-fn part(place: &Path, url: &str, part: &str, start: &str, more: &[&str]) -> Child {
+pub fn part(place: &Path, url: &str, part: &str, start: &str, more: &[&str]) -> Child {
     let out = part.replace('/', "-of-");
     let mut command = Command::new(places::weir());
     command.current_dir(place).args(["load", url, "--duration", "2s", "--warmup", "500ms"]);
@@ -31,7 +31,7 @@ fn part(place: &Path, url: &str, part: &str, start: &str, more: &[&str]) -> Chil
 
 /// Waits for parts, each of which must have ended well.
 #[track_caller]
-fn ended(parts: impl IntoIterator<Item = Child>) {
+pub fn ended(parts: impl IntoIterator<Item = Child>) {
     for part in parts {
         let output = part.wait_with_output().expect("it was started");
         let text = words(&output);

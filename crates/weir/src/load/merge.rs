@@ -10,10 +10,12 @@ use meter::gate::{Gate, Sliding};
 use meter::merge::Parts;
 use meter::part::RunPart;
 use meter::summary::Summary;
+use meter::url::Url;
 use serde_json::Value;
 
 use super::results::{Results, ResultsPlace};
 use super::run::{exit_code, on};
+use super::stream::{SchemaOptions, Stream, stream_url};
 use crate::exit::Failure;
 
 /// Which directories, and where their sum goes.
@@ -27,6 +29,12 @@ pub struct Command {
     /// What the whole run must reach, in place of what its parts were given
     #[arg(long, value_name = "DEMAND")]
     require: Vec<Gate>,
+    /// Sends the whole run to an InfluxDB, a Weir or what else takes its writes, as
+    /// http://user:password@host:8086/write?db=load
+    #[arg(long, value_name = "URL", requires = "stream_schema", value_parser = stream_url)]
+    stream: Option<Url>,
+    #[command(flatten)]
+    schema: SchemaOptions,
 }
 
 /// Adds up the parts, and judges their sum.
@@ -37,8 +45,10 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
     let path = command.place.path();
     let mut results = Results::of(path.clone(), &run, parts.operations(), &run_file(&parts))?;
     let mut sliding = Sliding::new(&require, parts.thresholds().tolerance());
+    let mut stream = command.stream(&parts, &run)?;
     let merged = parts.merge(|ended| {
         results.window(ended);
+        stream.iter_mut().for_each(|stream| stream.window(ended));
         sliding.window(&ended.results);
     });
     let outcome = match merged {
@@ -56,7 +66,23 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<u8, Failure> {
     if directories.iter().any(|from| from.join(LEDGER).exists()) {
         writeln!(out, "{}", kept_ledger(&directories, parts.count(), &path))?;
     }
+    if let Some(stream) = stream {
+        writeln!(out, "{}", stream.finish(&outcome))?;
+    }
     Ok(exit_code(&summary))
+}
+
+impl Command {
+    /// The stream of the whole run, where one is asked for.
+    fn stream(&self, parts: &Parts, run: &Value) -> Result<Option<Stream>, Failure> {
+        let Some(url) = &self.stream else { return Ok(None) };
+        // A run of one load has no list of them.
+        let loads = run["loads"].as_array().map_or(std::slice::from_ref(run), Vec::as_slice);
+        let connections = loads.iter().filter_map(|load| load["connections"].as_u64()).sum();
+        let name = self.place.path();
+        let name = name.file_name().unwrap_or_default().to_string_lossy();
+        Stream::of_merge(url, &self.schema, &name, parts.operations(), connections).map(Some)
+    }
 }
 
 /// The demands of the command line, or those that the parts were given.

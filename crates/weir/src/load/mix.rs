@@ -20,7 +20,7 @@ const SHARE: &str = "share";
 const LOADS_MAX: usize = 20;
 const NAME_MAX: usize = 40;
 /// What is of the whole run.
-const WHOLE: [&str; 16] = [
+const WHOLE: [&str; 18] = [
     "abort",
     "agent-secret-file",
     "agents",
@@ -35,6 +35,8 @@ const WHOLE: [&str; 16] = [
     "run-id",
     "start-at",
     "stream",
+    "stream-application",
+    "stream-schema",
     "warmup",
     VERDICT,
 ];

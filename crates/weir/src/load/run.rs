@@ -128,6 +128,7 @@ pub fn run(
 ) -> Result<u8, Failure> {
     let Some((_, first)) = named.first() else { return Ok(DONE) };
     check_abort(first)?;
+    check_schema(first)?;
     let stop = Stop::default();
     let path = first.place.path();
     let begin = first.shared.start_at.unwrap_or_else(SystemTime::now);
@@ -148,7 +149,8 @@ pub fn run(
         return limit::find(first, load, &mut injectors, (&gate, &require), out);
     }
     let duration = loads[0].plan.duration();
-    let stream = Stream::begin(&first.stream, &run_id, &operations)?;
+    let connections = named.iter().map(|(_, command)| command.connections()).sum();
+    let mut stream = Stream::begin(&first.stream, &run_id, &operations, connections)?;
     let mut results = Results::create(named, path.clone(), &operations, duration)?;
     // Agents keep ledgers of their own.
     let own_ledger = ledger.filter(|_| matches!(injectors, Injectors::Here));
@@ -159,7 +161,7 @@ pub fn run(
         let mut view = View::of(&urls(named), &loads[0].plan, stop);
         let outcome = injectors.run(&loads, |ended| {
             results.window(ended);
-            stream.iter().for_each(|stream| stream.window(ended));
+            stream.iter_mut().for_each(|stream| stream.window(ended));
             sliding.window(&ended.results);
             view.window(ended);
         })?;
@@ -188,6 +190,17 @@ pub fn run(
         writeln!(out, "{line}")?;
     }
     Ok(exit_code(&summary))
+}
+
+/// Refuses a part that is to write the whole run.
+fn check_schema(command: &Command) -> Result<(), Failure> {
+    match (command.shared.part, command.stream.schema.stream_schema) {
+        (Some(part), Some(_)) => Err(Failure::other(format!(
+            "--stream-schema writes the whole run, and this is part {part} of it: leave it out \
+             here, and give it to `weir load merge DIR... --stream URL`"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses what a part can't be ended by: a rate, or a number of errors, is of the whole run.

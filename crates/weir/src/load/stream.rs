@@ -1,14 +1,15 @@
 //! `--stream`: the windows of a run as points, sent to a server while it goes on. A thread of its
 //! own sends them; what it can't send in time is dropped and counted, and never slows a request.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SendError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use meter::engine::{FinishedWindow, Outcome};
+use meter::jmeter::JmeterSeries;
 use meter::machine;
 use meter::stream::{Points, StreamTags};
 use meter::url::{Scheme, Url};
@@ -24,6 +25,36 @@ pub struct StreamOptions {
     /// http://user:password@host:8086/write?db=load: it is load for that server, too
     #[arg(long, value_name = "URL", conflicts_with = "find_limit", value_parser = stream_url)]
     pub stream: Option<Url>,
+    #[command(flatten)]
+    pub schema: SchemaOptions,
+}
+
+/// As whose results the windows are written.
+#[derive(Debug, Clone, Default, Args)]
+pub struct SchemaOptions {
+    /// Writes the whole run in JMeter's schema, too, for dashboards made for JMeter. A part has no
+    /// whole run to write: `weir load merge` writes it
+    #[arg(long, value_name = "SCHEMA", value_enum, requires = "stream")]
+    pub stream_schema: Option<StreamSchema>,
+    /// The application that rows in JMeter's schema are of; "weir" if not given
+    #[arg(long, value_name = "NAME", requires = "stream_schema")]
+    pub stream_application: Option<String>,
+}
+
+/// A schema that dashboards know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StreamSchema {
+    /// That of JMeter's InfluxDB listener.
+    Jmeter,
+}
+
+impl SchemaOptions {
+    /// The series in that schema of a run by this name, on so many connections of all injectors.
+    fn series(&self, run: &str, operations: &[String], connections: u64) -> Option<JmeterSeries> {
+        let StreamSchema::Jmeter = self.stream_schema?;
+        let application = self.stream_application.as_deref().unwrap_or("weir");
+        Some(JmeterSeries::new(application, run, operations, connections))
+    }
 }
 
 /// Windows that may wait for the server.
@@ -35,7 +66,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-fn stream_url(text: &str) -> Result<Url, String> {
+/// Where points are sent, as an operator writes it.
+pub fn stream_url(text: &str) -> Result<Url, String> {
     let url: Url = text.parse().map_err(|error| format!("{error}"))?;
     let path = url.path();
     if url.scheme() != Scheme::Http || !matches!(path.as_deref(), Some("" | "write")) {
@@ -80,7 +112,10 @@ fn locked(account: &SharedAccount) -> std::sync::MutexGuard<'_, Account> {
 
 /// A stream of points to a server.
 pub struct Stream {
-    tags: StreamTags,
+    /// Of this injector's own points; a merge has none.
+    tags: Option<StreamTags>,
+    /// The whole run in another schema, where that is asked for.
+    series: Option<JmeterSeries>,
     queue: SyncSender<Points>,
     thread: JoinHandle<()>,
     account: SharedAccount,
@@ -88,8 +123,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Begins the stream of a run by this name, whose operations are called so; nothing where none
-    /// is asked for.
+    /// Begins the stream of a run by this name, whose operations are called so, on so many
+    /// connections; nothing where none is asked for.
     ///
     /// # Errors
     /// There is no thread for it.
@@ -97,29 +132,71 @@ impl Stream {
         options: &StreamOptions,
         run: &str,
         operations: &[String],
+        connections: u64,
     ) -> Result<Option<Self>, Failure> {
         let Some(url) = &options.stream else { return Ok(None) };
+        let injector = format!("{}:{}", machine::host(), std::process::id());
+        let tags = StreamTags::new(run, &injector, operations);
+        let series = options.schema.series(run, operations, connections);
+        Self::to(url, Some(tags), series).map(Some)
+    }
+
+    /// Begins a stream of what the parts of a run are together, in its schema alone: each injector
+    /// has sent its own points.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub fn of_merge(
+        url: &Url,
+        schema: &SchemaOptions,
+        run: &str,
+        operations: &[String],
+        connections: u64,
+    ) -> Result<Self, Failure> {
+        Self::to(url, None, schema.series(run, operations, connections))
+    }
+
+    fn to(
+        url: &Url,
+        tags: Option<StreamTags>,
+        series: Option<JmeterSeries>,
+    ) -> Result<Self, Failure> {
         let login = url.user().map(|user| (user, url.password().unwrap_or_default()));
         let scheme = if url.tls().is_some() { "https" } else { "http" };
         let client = Client::of(format!("{scheme}://{}", url.authority()), None, login)?;
         let names = ["db", "rp"].map(|name| (name, parameter(url, name)));
-        let injector = format!("{}:{}", machine::host(), std::process::id());
-        let tags = StreamTags::new(run, &injector, operations);
         let (queue, waiting) = sync_channel(WAITING_MAX);
         let account = SharedAccount::default();
         let shared = Arc::clone(&account);
         let send = move || send_all(&client, &names, &waiting, &shared);
         let thread = std::thread::Builder::new().name("load-stream".to_owned()).spawn(send);
         let thread = thread.map_err(Failure::other)?;
-        Ok(Some(Self { tags, queue, thread, account, url: url.without_secrets() }))
+        Ok(Self { tags, series, queue, thread, account, url: url.without_secrets() })
     }
 
     /// Puts a window on its way.
-    pub fn window(&self, ended: &FinishedWindow) {
-        self.put(self.tags.window(ended));
+    pub fn window(&mut self, ended: &FinishedWindow) {
+        let own = self.tags.as_ref().map(|tags| tags.window(ended));
+        let whole = self.series.as_mut().map(|series| series.window(ended));
+        own.into_iter().chain(whole).for_each(|points| self.put(points));
     }
 
     fn put(&self, points: Points) {
+        if points.count == 0 {
+            return;
+        }
+        // No request waits for a merge: it may wait for the server, as long as that takes points.
+        if self.tags.is_none() {
+            let mut account = locked(&self.account);
+            if account.dropped == 0 {
+                account.deadline = Some(Instant::now() + GRACE);
+            }
+            drop(account);
+            if let Err(SendError(points)) = self.queue.send(points) {
+                locked(&self.account).dropped += points.count;
+            }
+            return;
+        }
         match self.queue.try_send(points) {
             Ok(()) => {}
             Err(TrySendError::Full(points) | TrySendError::Disconnected(points)) => {
@@ -130,9 +207,12 @@ impl Stream {
 
     /// Sends what ended behind the last window, and waits a while for what is on its way; what
     /// became of it.
-    pub fn finish(self, outcome: &Outcome) -> String {
+    pub fn finish(mut self, outcome: &Outcome) -> String {
         let windows = outcome.rows.last().map_or(0, |row| row.number + 1);
-        self.put(self.tags.rest(outcome.wall, windows, &outcome.rest));
+        let Outcome { wall, rest, .. } = outcome;
+        let own = self.tags.as_ref().map(|tags| tags.rest(*wall, windows, rest));
+        let whole = self.series.as_mut().map(|series| series.finish(*wall, windows, rest));
+        own.into_iter().chain(whole).for_each(|points| self.put(points));
         let Self { queue, thread, account, url, .. } = self;
         locked(&account).deadline = Some(Instant::now() + GRACE);
         drop(queue);

@@ -1,0 +1,97 @@
+//! `--stream-schema jmeter`: what dashboards made for JMeter show of a run, and of merged parts.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rig::influxd::Influxd;
+use rig::places;
+use rig::weir::{Setup, Weir};
+use rig::witness::{Manner, Witness};
+use serde_json::Value;
+
+use super::parts::{ended, load, part, report, soon};
+
+/// Every fourth request is answered too late.
+fn server() -> Witness {
+    let mut delays = vec![Duration::from_millis(1); 3];
+    delays.push(Duration::from_millis(400));
+    Witness::start(Manner { delays, ..Manner::default() })
+}
+
+const LOAD: [&str; 6] = ["--rate", "100", "--connections", "30", "--timeout", "150ms"];
+
+/// What panels for JMeter's measurement ask.
+const QUERIES: [&str; 7] = [
+    "SELECT sum(\"count\") FROM jmeter WHERE transaction = 'all' AND statut = 'all'",
+    "SELECT sum(\"countError\") FROM jmeter WHERE transaction = 'all'",
+    "SELECT sum(\"count\") FROM jmeter WHERE transaction != 'all' AND statut = 'ok'",
+    "SELECT sum(\"count\") FROM jmeter WHERE responseCode != ''",
+    "SELECT max(\"max\") FROM jmeter WHERE statut = 'all' AND transaction != 'all'",
+    "SELECT mean(\"pct95.0\") FROM jmeter WHERE statut = 'ok' GROUP BY transaction",
+    "SELECT mean(\"count\") / 5 FROM jmeter WHERE transaction = 'all' AND statut = 'all'",
+];
+
+fn number(answer: &Value) -> f64 {
+    answer["results"][0]["series"][0]["values"][0][1].as_f64().unwrap_or(f64::NAN)
+}
+
+/// Holds what a dashboard shows against the report.
+#[track_caller]
+fn shows_the_report(ask: impl Fn(&str) -> Value, place: &Path, run: &str) {
+    let report = report(place, run);
+    let [all, failed, ok, errors, max, ..] = QUERIES.map(|q| number(&ask(q)));
+    let requests = report["requests"].as_f64().expect("it is counted");
+    assert!(failed > 10.0, "{report}");
+    assert_eq!((all, ok + failed, errors), (requests, requests, failed), "{report}");
+    assert!((150.0..1_000.0).contains(&max), "{max}");
+    assert_eq!(number(&ask("SELECT count(text) FROM events")), 2.0);
+    assert_eq!(number(&ask("SELECT max(startedT) FROM jmeter")), 30.0);
+}
+
+fn store() -> Weir {
+    let store = Setup::new().embedded().start();
+    assert_eq!(store.query("CREATE DATABASE load", &[]).status(), 200);
+    store
+}
+
+fn asked(store: &Weir, q: &str) -> Value {
+    store.query(q, &[("db", "load")]).json()
+}
+
+#[test]
+fn a_dashboard_for_jmeter_shows_the_counts_of_the_report() {
+    let (server, place, store) = (server(), places::directory(), store());
+    let (url, stream) = (server.url(), format!("http://{}/write?db=load", store.http));
+    let run = ["--duration", "3s", "--warmup", "0s", "--out", "run", "--stream", &stream];
+    let line = [&[&*url], &LOAD[..], &run[..], &["--stream-schema", "jmeter"]].concat();
+    let (code, text) = load(place.path(), &line);
+    assert!(matches!(code, Some(0 | 4)) && !text.contains("DROPPED"), "{text}");
+    shows_the_report(|q| asked(&store, q), place.path(), "run");
+    let own = asked(&store, "SELECT sum(\"count\") FROM weir_load");
+    assert_eq!(number(&own), 300.0, "the injector's own rows are there, too");
+}
+
+#[test]
+fn a_merge_writes_one_series_of_all_parts_and_a_part_refuses_to() {
+    let (server, place, store, influxd) =
+        (server(), places::directory(), store(), Influxd::start());
+    influxd.create("load");
+    let (place, url, start) = (place.path(), server.url(), soon());
+    let to_store = format!("http://{}/write?db=load", store.http);
+    let refused = ["--part", "1/2", "--run-id", "a", "--start-at", &start, "--stream", &to_store];
+    let line = [&[&*url], &refused[..], &["--stream-schema", "jmeter"]].concat();
+    let (code, text) = load(place, &line);
+    assert!(code != Some(0) && text.contains("weir load merge DIR... --stream URL"), "{text}");
+    ended(["1/2", "2/2"].map(|of| part(place, &url, of, &start, &LOAD)));
+    let to_influxd = format!("{}/write?db=load", influxd.url());
+    for (out, stream) in [("all", &to_store), ("again", &to_influxd)] {
+        let line = ["merge", "1-of-2", "2-of-2", "--out", out, "--stream", stream];
+        let (code, text) = load(place, &[&line[..], &["--stream-schema", "jmeter"]].concat());
+        assert!(matches!(code, Some(0 | 4)) && !text.contains("DROPPED"), "{text}");
+    }
+    shows_the_report(|q| asked(&store, q), place, "all");
+    for q in QUERIES {
+        let theirs = influxd.ask(q, &[("db", "load")]);
+        assert_eq!(asked(&store, q)["results"], theirs["results"], "{q}");
+    }
+}
