@@ -81,8 +81,12 @@ impl Address {
 pub fn host_and_port(text: &str, usual: u16) -> Result<(&str, Option<&str>), String> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
-            let (host, port) = rest.split_once(']').ok_or("an IPv6 address ends with ]")?;
-            (host, port.strip_prefix(':'))
+            let (host, behind) = rest.split_once(']').ok_or("an IPv6 address ends with ]")?;
+            match (behind, behind.strip_prefix(':')) {
+                ("", _) => (host, None),
+                (_, Some(port)) => (host, Some(port)),
+                _ => return Err(format!("behind ] stands a port, as [::1]:{usual}")),
+            }
         }
         None => match text.split_once(':') {
             Some((_, port)) if port.contains(':') => {

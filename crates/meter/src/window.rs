@@ -94,8 +94,9 @@ impl Timeline {
         if earliest > measured_from {
             return Err(TooLate(earliest - measured_from));
         }
-        let (begin, end) = (measured_from - warm_up, measured_from + duration);
-        Ok(Self { begin, measured_from, end, wall })
+        // A start that no clock reaches is none.
+        let end = measured_from.checked_add(duration).ok_or(TooLate(Duration::MAX))?;
+        Ok(Self { begin: measured_from - warm_up, measured_from, end, wall })
     }
 
     /// The number of a moment's window; nothing before what is measured.

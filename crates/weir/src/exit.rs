@@ -1,6 +1,6 @@
 //! What the process says and answers when it ends.
 
-use std::io::{self, ErrorKind, IsTerminal};
+use std::io::{self, ErrorKind, IsTerminal, Write as _};
 use std::process::ExitCode;
 
 use crate::config::ConfigError;
@@ -50,7 +50,8 @@ impl Failure {
 pub fn note(words: impl std::fmt::Display) {
     // Over a progress line, if there is one.
     let over = if io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
-    eprintln!("{over}weir: {words}");
+    // Whoever reads it may be gone, or its disk full, which ends nothing.
+    let _ = writeln!(io::stderr(), "{over}weir: {words}");
 }
 
 /// Prints what went wrong on standard error and turns the outcome into the exit code.

@@ -172,7 +172,15 @@ mod tests {
 
     #[test]
     fn what_is_not_an_address_is_told() {
-        for wrong in ["", "host", "10.0.0.1/33", "10.0.0.1:port", "1.2.3.4:99999", "10.0.0.1,"] {
+        for wrong in [
+            "",
+            "host",
+            "10.0.0.1/33",
+            "10.0.0.1:port",
+            "1.2.3.4:99999",
+            "10.0.0.1,",
+            "[fd00::1]80",
+        ] {
             let error = wrong.parse::<AllowedAddresses>().unwrap_err();
             assert!(error.contains("is not an address"), "{wrong}: {error}");
         }

@@ -29,6 +29,12 @@ struct LivePart {
     end: PartEnd,
 }
 
+impl LivePart {
+    fn is_running(&self) -> bool {
+        matches!(self.end, PartEnd::Running)
+    }
+}
+
 /// Whether more is to come of a part.
 #[derive(Debug, Default)]
 enum PartEnd {
@@ -67,8 +73,7 @@ impl LiveMerge {
     /// Nothing where the part is too far ahead of others, or over.
     pub fn window(&mut self, at: usize, row: Row, results: Results) -> Option<Vec<FinishedWindow>> {
         let part = self.parts.get_mut(at)?;
-        let is_running = matches!(part.end, PartEnd::Running);
-        if !is_running || part.windows.len() >= AHEAD_MAX || row.number < self.next {
+        if !part.is_running() || part.windows.len() >= AHEAD_MAX || row.number < self.next {
             return None;
         }
         part.windows.insert(row.number, (row, results));
@@ -77,7 +82,7 @@ impl LiveMerge {
 
     /// A part has ended; gives the windows of the run that are whole now.
     pub fn end(&mut self, at: usize, ended: EndedPart) -> Vec<FinishedWindow> {
-        if let Some(part) = self.parts.get_mut(at) {
+        if let Some(part) = self.parts.get_mut(at).filter(|part| part.is_running()) {
             part.end = PartEnd::Ended(ended.into());
         }
         self.whole()
@@ -85,7 +90,7 @@ impl LiveMerge {
 
     /// The injector of a part is gone: the run goes on without it.
     pub fn lose(&mut self, at: usize, injector: PartInjector) -> Vec<FinishedWindow> {
-        if let Some(part) = self.parts.get_mut(at) {
+        if let Some(part) = self.parts.get_mut(at).filter(|part| part.is_running()) {
             part.end = PartEnd::Lost(injector);
         }
         self.whole()
@@ -93,12 +98,12 @@ impl LiveMerge {
 
     /// Whether more is to come of the part `at`.
     pub fn is_running(&self, at: usize) -> bool {
-        self.parts.get(at).is_some_and(|part| matches!(part.end, PartEnd::Running))
+        self.parts.get(at).is_some_and(LivePart::is_running)
     }
 
     /// Whether nothing more comes of any part.
     pub fn is_over(&self) -> bool {
-        self.parts.iter().all(|part| !matches!(part.end, PartEnd::Running))
+        !self.parts.iter().any(LivePart::is_running)
     }
 
     /// The windows that all parts have which are not lost, and at least one part.

@@ -41,10 +41,11 @@ impl ClockSample {
 }
 
 impl ClockOffset {
-    /// The better of two.
+    /// The same, less sure by as much as it has moved from this one to `later`.
     #[must_use]
-    pub fn or(self, other: Self) -> Self {
-        if other.error < self.error { other } else { self }
+    pub fn until(self, later: Self) -> Self {
+        let moved = Duration::from_nanos(later.ahead_ns.abs_diff(self.ahead_ns));
+        Self { error: self.error.max(moved), ..self }
     }
 
     /// What the other clock shows when ours shows `ours`; nothing before its begin.
@@ -83,9 +84,8 @@ mod tests {
         let short = sample(2_000, 7_060, 2_100).offset().unwrap();
         assert_eq!((long.ahead_ns, long.error), (5_300_000, 500 * US));
         assert_eq!((short.ahead_ns, short.error), (5_010_000, 50 * US));
-        assert_eq!(long.or(short), short);
-        assert_eq!(short.or(long), short);
         assert_eq!(short.theirs(3_000 * US), Some(8_010 * US));
+        assert_eq!((long.until(short).error, short.until(long).error), (500 * US, 290 * US));
         let behind = sample(9_000, 10, 9_020).offset().unwrap();
         assert_eq!((behind.ahead_ns, behind.theirs(9_100 * US)), (-9_000_000, Some(100 * US)));
         assert_eq!(behind.theirs(Duration::ZERO), None);

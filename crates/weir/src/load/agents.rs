@@ -7,7 +7,7 @@
 
 // Layers, from the top down.
 //   fleet, service
-//   merging, injection
+//   progress, injection
 //   ledgers, link
 //   limits
 //   handshake
@@ -19,8 +19,8 @@ mod injection;
 mod ledgers;
 mod limits;
 mod link;
-mod merging;
 mod message;
+mod progress;
 mod secret;
 mod service;
 
@@ -34,6 +34,20 @@ pub use service::{AgentCommand, serve};
 
 use crate::exit::Failure;
 
+/// Keys of a run file that are the coordinator's alone: it judges and streams the whole run.
+const OF_COORDINATOR: [&str; 11] = [
+    "abort",
+    "agent-secret-file",
+    "agents",
+    "find-limit",
+    "out",
+    "prepare",
+    "require",
+    "run-id",
+    "stream",
+    "stream-application",
+    "stream-schema",
+];
 /// The most agents of a run.
 const AGENTS_MAX: usize = 100;
 
@@ -42,7 +56,7 @@ const AGENTS_MAX: usize = 100;
 pub struct AgentOptions {
     /// Agents that send the run in place of this process, each a part of it, as
     /// 10.0.0.5,10.0.0.6:8094: `weir load agent` runs there
-    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',', value_parser = agent)]
+    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',', value_parser = agent_address)]
     #[arg(requires = "agent_secret_file", conflicts_with_all = ["part", "start_at"])]
     pub agents: Vec<String>,
     /// A file whose first line is the secret that the agents know
@@ -70,7 +84,7 @@ impl AgentOptions {
 }
 
 /// The address of an agent, with its port.
-fn agent(text: &str) -> Result<String, String> {
+fn agent_address(text: &str) -> Result<String, String> {
     let (host, port) = flow::dial::host_and_port(text, PORT)?;
     let port = port.map(str::parse::<u16>).transpose();
     let port = port.map_err(|_| format!("{text:?} has no port that there is"))?.unwrap_or(PORT);
@@ -80,7 +94,7 @@ fn agent(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::agent;
+    use super::agent_address as agent;
 
     #[test]
     fn an_agent_has_the_usual_port_where_none_is_named() {

@@ -2,7 +2,7 @@
 //! points begin. Whoever sends a load for somebody else has all of it from there, and reads nothing
 //! of its own machine.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,8 @@ pub const SENT_BYTES_MAX: usize = 64 << 20;
 pub struct Inputs {
     files: Files,
     login: PgLogin,
+    /// Whether a load has taken the login.
+    has_login: Cell<bool>,
     /// When the points of writes begin, in nanoseconds since 1970.
     pub begin_ns: u64,
 }
@@ -62,10 +64,11 @@ impl Inputs {
     fn new(files: Files, begin: SystemTime) -> Self {
         let since = begin.duration_since(UNIX_EPOCH).unwrap_or_default();
         let begin_ns = u64::try_from(since.as_nanos()).unwrap_or_default();
-        Self { files, login: PgLogin::of_environment(), begin_ns }
+        let (login, has_login) = (PgLogin::of_environment(), Cell::new(false));
+        Self { files, login, has_login, begin_ns }
     }
 
-    /// What was read so far, to be sent.
+    /// What was taken so far, to be sent.
     pub fn to_send(&self) -> SentInputs {
         let files = match &self.files {
             Files::Below { read, .. } => {
@@ -74,7 +77,8 @@ impl Inputs {
             }
             Files::OfMachine | Files::Sent { .. } => BTreeMap::new(),
         };
-        SentInputs { files, login: self.login.clone(), begin_ns: self.begin_ns }
+        let login = if self.has_login.get() { self.login.clone() } else { PgLogin::default() };
+        SentInputs { files, login, begin_ns: self.begin_ns }
     }
 
     /// Those that were sent with a load.
@@ -88,7 +92,8 @@ impl Inputs {
         };
         let files = sent.files.into_iter().map(decode).collect::<io::Result<_>>()?;
         let files = Files::Sent { files, scratch: OnceCell::new() };
-        Ok(Self { files, login: sent.login, begin_ns: sent.begin_ns })
+        let has_login = Cell::new(true);
+        Ok(Self { files, login: sent.login, has_login, begin_ns: sent.begin_ns })
     }
 
     /// Reads a file of at most so many bytes.
@@ -146,6 +151,7 @@ impl Inputs {
 
     /// Who logs in to PostgreSQL, and with what; nothing is run.
     pub fn login(&self) -> Options {
+        self.has_login.set(true);
         self.login.options()
     }
 }

@@ -135,7 +135,7 @@ impl PostgresOptions {
 }
 
 /// Who logs in, and with what, where the URL does not say it.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct PgLogin {
     user: String,
     password: Option<String>,

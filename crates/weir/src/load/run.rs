@@ -11,7 +11,6 @@ use meter::summary::Summary;
 use serde_json::Value;
 use toml::Table;
 
-use super::Command;
 use super::agents::Fleet;
 use super::inputs::Inputs;
 use super::ledger::Ledger;
@@ -21,6 +20,7 @@ use super::results::Results;
 use super::signals::stop_at_signals;
 use super::stream::Stream;
 use super::view::View;
+use super::{Command, file};
 use crate::exit::{BAD_NEWS, DONE, Failure, INVALID};
 
 /// A load with its name.
@@ -38,6 +38,20 @@ pub struct LoadSource {
 }
 
 impl LoadSource {
+    /// The text without keys of the whole run.
+    pub fn text_without(&self, keys: &[&str]) -> Result<String, String> {
+        let mut table = file::table(&self.text)?;
+        keys.iter().for_each(|key| drop(table.remove(*key)));
+        Ok(table.to_string())
+    }
+
+    /// The same of what stands in place of it.
+    pub fn over_without(&self, keys: &[&str]) -> String {
+        let mut table = self.over.clone();
+        keys.iter().for_each(|key| drop(table.remove(*key)));
+        table.to_string()
+    }
+
     /// That of a load without a file, of which these options were given.
     pub fn of_options(given: &Table) -> Self {
         Self { text: given.to_string(), over: Table::new(), folder: PathBuf::from(".") }

@@ -1,7 +1,6 @@
 //! A coordinator's agents: their connections, and the runs that it has them send.
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use meter::engine::{self, FinishedWindow, Load, Outcome, Pace, Plan, Stop};
@@ -9,38 +8,45 @@ use meter::part::RunPart;
 use meter::window::Timeline;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::timeout;
 
 use super::ledgers::ReceivedLedger;
 use super::link::{Link, LinkEvent, NumberedEvent};
-use super::merging::{Merging, PartAgent};
 use super::message::{Assignment, Order, Report};
-use super::secret;
+use super::progress::{PartAgent, RunInProgress};
+use super::{OF_COORDINATOR, secret};
 use crate::exit::Failure;
 use crate::load::inputs::Inputs;
 use crate::load::merge;
 use crate::load::run::LoadSource;
 
-/// Reports that may wait.
-const HEARD_MAX: usize = 4096;
-/// How often it is looked whether somebody has stopped the run.
-const LOOK: Duration = Duration::from_millis(100);
+/// Reports that wait; agents have to wait for room.
+const EVENTS_MAX: usize = 256;
+/// How often the run looks whether somebody has stopped it.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 /// How long an order to start may be on its way.
 const START_LEAD: Duration = Duration::from_millis(500);
+
+/// How long an agent may say nothing of a run that is over, behind the timeout of its requests.
+const ENDING_MAX: Duration = Duration::from_secs(30);
+/// The same once it was told to wait for nothing.
+const STOPPING_MAX: Duration = Duration::from_secs(5);
 
 /// The agents of a coordinator.
 pub struct Fleet {
     links: Vec<Link>,
-    heard: Receiver<NumberedEvent>,
-    /// What all of them are to send, but for which part.
+    events: Receiver<NumberedEvent>,
+    /// What each of them is to send, apart from the number of its part.
     assignment: Assignment,
     /// The moment from which this machine's clock counts.
     epoch: Instant,
     /// Where ledgers are until they are put together, where they are kept.
     scratch: Option<TempDir>,
-    /// Of the last run.
+    /// The ledgers of the last run's parts.
     ledgers: Vec<ReceivedLedger>,
     /// What the connections are served by.
-    _runtime: Runtime,
+    runtime: Runtime,
 }
 
 impl Fleet {
@@ -60,33 +66,25 @@ impl Fleet {
         let runtime = runtime.map_err(Failure::other)?;
         let scratch = ledger.map(|_| TempDir::with_prefix("weir-load-")).transpose();
         let scratch = scratch.map_err(Failure::other)?;
-        let (hear, heard) = sync_channel(HEARD_MAX);
+        let (tell, events) = channel(EVENTS_MAX);
         let epoch = Instant::now();
         let links = runtime.block_on(async {
             let mut links = Vec::new();
             for (number, name) in names.iter().enumerate() {
-                links.push(Link::open(number, name, &secret, epoch, hear.clone()).await?);
+                links.push(Link::open(number, name, &secret, epoch, tell.clone()).await?);
             }
             Ok::<_, Failure>(links)
         })?;
         let assignment = Assignment {
             run_id: run_id.to_owned(),
             part: RunPart::WHOLE,
-            text: source.text.clone(),
-            over: source.over.to_string(),
+            text: source.text_without(&OF_COORDINATOR).map_err(Failure::other)?,
+            over: source.over_without(&OF_COORDINATOR),
             inputs: inputs.to_send(),
             rate: None,
             ledger,
         };
-        Ok(Self {
-            links,
-            heard,
-            assignment,
-            epoch,
-            scratch,
-            ledgers: Vec::new(),
-            _runtime: runtime,
-        })
+        Ok(Self { links, events, assignment, epoch, scratch, ledgers: Vec::new(), runtime })
     }
 
     /// Has the next run be at this rate, for as long as a step of a search.
@@ -114,38 +112,68 @@ impl Fleet {
             closed: matches!(first.plan.pace, Pace::Closed(_)),
             connections: plans().map(|plan| plan.connections).sum(),
             threads: plans().map(|plan| plan.threads).sum(),
+            measured: first.plan.duration(),
             wall,
             operations: engine::names(loads),
             thresholds: first.plan.thresholds,
             ..Outcome::default()
         };
         let agents = self.with_clocks(agents);
-        let mut merging = Merging::new(agents, begun, first.plan.abort.clone());
+        let mut run = RunInProgress::new(agents, begun, first.plan.abort.clone());
+        let longest = plans().map(|plan| plan.timeout).max().unwrap_or_default();
+        let planned = first.plan.warm_up + first.plan.duration() + longest;
+        let mut deadline = Instant::now() + START_LEAD + planned + ENDING_MAX;
         let mut told = 0;
-        while !merging.is_over() {
-            let asked = stop.asked().max(u8::from(merging.is_aborted()));
+        while !run.is_over() {
+            let asked = stop.asked().max(u8::from(run.is_to_end()));
             (told..asked).for_each(|_| self.order_all(|| Order::Stop));
+            if told < 2 && asked >= 2 {
+                deadline = deadline.min(Instant::now() + STOPPING_MAX);
+            }
             told = told.max(asked);
-            let whole = match self.heard.recv_timeout(LOOK) {
-                Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Failure::other("nobody hears of the agents any more"));
+            let whole = match self.event() {
+                None if Instant::now() < deadline => continue,
+                None => self.lose_all(&mut run, "it has not ended in time"),
+                Some((at, LinkEvent::Lost(why))) => run.lose(at, why),
+                Some((at, LinkEvent::Report(report))) => {
+                    if told < 2 {
+                        deadline = deadline.max(Instant::now() + ENDING_MAX);
+                    }
+                    run.take(at, report).unwrap_or_else(|error| {
+                        self.links[at].cut();
+                        run.lose(at, error.to_string())
+                    })
                 }
-                Ok((at, LinkEvent::Lost(why))) => merging.lose(at, why),
-                Ok((at, LinkEvent::Report(report))) => match merging.take(at, report) {
-                    Ok(whole) => whole,
-                    Err(error) => merging.lose(at, error.to_string()),
-                },
             };
             whole.iter().for_each(&mut each_window);
         }
-        let (outcome, ledgers) = merging.finish();
+        let clocks: Vec<_> = self.links.iter().map(Link::clocks).collect();
+        let (outcome, ledgers) = run.finish(&clocks);
         self.ledgers = ledgers;
         Ok(outcome)
     }
 
+    /// What was heard last, or nothing for a while.
+    fn event(&mut self) -> Option<NumberedEvent> {
+        let Self { events, runtime, .. } = self;
+        runtime.block_on(async { timeout(CHECK_EVERY, events.recv()).await.ok().flatten() })
+    }
+
+    /// Gives all agents up that have not ended.
+    fn lose_all(&mut self, run: &mut RunInProgress, why: &str) -> Vec<FinishedWindow> {
+        let running: Vec<_> = (0..self.links.len()).filter(|at| run.is_running(*at)).collect();
+        let each = running.into_iter().map(|at| {
+            self.links[at].cut();
+            run.lose(at, why.to_owned())
+        });
+        each.flatten().collect()
+    }
+
     /// Tells each agent its part.
     fn prepare(&mut self) -> Result<Vec<PartAgent>, Failure> {
+        if let Some(Link { name, .. }) = self.links.iter().find(|link| link.is_gone()) {
+            return Err(Failure::other(format!("agent {name} is gone")));
+        }
         let count = self.links.len() as u64;
         let mut agents = Vec::new();
         for (number, link) in (1..).zip(&self.links) {
@@ -162,25 +190,23 @@ impl Fleet {
     }
 
     /// Waits until all agents have their connections.
-    fn wait_ready(&self, stop: &Stop) -> Result<(), Failure> {
+    fn wait_ready(&mut self, stop: &Stop) -> Result<(), Failure> {
         let mut ready = vec![false; self.links.len()];
         while ready.iter().any(|ready| !ready) {
-            let failed = match self.heard.recv_timeout(LOOK) {
-                Ok((at, LinkEvent::Report(Report::Ready))) => {
+            let failed = match self.event() {
+                Some((at, LinkEvent::Report(Report::Ready))) => {
                     ready[at] = true;
                     continue;
                 }
-                Err(RecvTimeoutError::Timeout) if stop.is_asked() => {
-                    "the run was stopped before it began".to_owned()
-                }
-                Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => "nobody hears of the agents".to_owned(),
-                Ok((at, LinkEvent::Lost(words) | LinkEvent::Report(Report::Failed(words)))) => {
+                None if stop.is_asked() => "the run was stopped before it began".to_owned(),
+                None => continue,
+                Some((at, LinkEvent::Lost(words) | LinkEvent::Report(Report::Failed(words)))) => {
                     let Link { name, host, .. } = &self.links[at];
                     format!("agent {name} ({host}): {words}")
                 }
-                // What is left of a run that an agent was lost from.
-                Ok((_, LinkEvent::Report(_))) => continue,
+                Some((at, LinkEvent::Report(_))) => {
+                    format!("agent {} says what nobody asked", self.links[at].name)
+                }
             };
             self.order_all(|| Order::Stop);
             return Err(Failure::other(failed));

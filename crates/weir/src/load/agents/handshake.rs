@@ -19,23 +19,28 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Why an agent does not take orders from the other side; nothing where it does.
 fn refusal(theirs: &Greeting, is_proved: bool) -> Option<String> {
-    if theirs.version != VERSION {
-        return Some(format!(
-            "the agent is weir {VERSION}, and the coordinator weir {}: run one version",
-            theirs.version
-        ));
+    // Who has proved nothing hears nothing else.
+    if !is_proved {
+        return Some("the secret is not the agent's: --agent-secret-file names another one".into());
     }
-    let words = "the secret is not the agent's: --agent-secret-file names another one";
-    (!is_proved).then(|| words.to_owned())
+    let version = shown(&theirs.version);
+    let words =
+        format!("the agent is weir {VERSION}, and the coordinator weir {version}: run one version");
+    (theirs.version != VERSION).then_some(words)
+}
+
+/// Words of the other side as they may be shown on a terminal.
+fn shown(words: &str) -> String {
+    words.chars().take(200).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// An agent's side of new connections.
-pub struct Host {
+pub struct AgentAcceptor {
     acceptor: TlsAcceptor,
     secret: Vec<u8>,
 }
 
-impl Host {
+impl AgentAcceptor {
     /// With a certificate of its own making.
     pub fn new(secret: Vec<u8>) -> Result<Self, flow::tls::TlsError> {
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(self_made_server()?)), secret })
@@ -58,7 +63,7 @@ impl Host {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
         }
         send(&mut stream, &GreetingAnswer::Welcome(greeting(&proof, Side::Server))).await?;
-        Ok((stream, theirs.host))
+        Ok((stream, shown(&theirs.host)))
     }
 }
 
@@ -80,11 +85,11 @@ pub async fn connect(
     let answer: GreetingAnswer = receive(&mut stream, GREETING_BYTES_MAX).await?;
     let refused = |words| Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
     match answer {
-        GreetingAnswer::Refused(words) => refused(words),
+        GreetingAnswer::Refused(words) => refused(shown(&words)),
         GreetingAnswer::Welcome(theirs) if !is_proof(&proof, Side::Server, &theirs) => refused(
             "it does not know the secret: it is not the agent, or somebody is between".into(),
         ),
-        GreetingAnswer::Welcome(theirs) => Ok((stream, theirs.host)),
+        GreetingAnswer::Welcome(theirs) => Ok((stream, shown(&theirs.host))),
     }
 }
 
@@ -111,6 +116,6 @@ mod tests {
         assert_eq!(refusal(&theirs(VERSION), true), None);
         let words = refusal(&theirs("0.0.1"), true).unwrap();
         assert!(words.contains(VERSION) && words.contains("weir 0.0.1"), "{words}");
-        assert!(refusal(&theirs(VERSION), false).unwrap().contains("--agent-secret-file"));
+        assert!(refusal(&theirs("0.0.1"), false).unwrap().contains("--agent-secret-file"));
     }
 }

@@ -11,9 +11,9 @@ use meter::summary::Summary;
 use tokio::sync::mpsc::Sender;
 use toml::Table;
 
-use super::ledgers;
 use super::limits::Limits;
 use super::message::{Assignment, Report};
+use super::{OF_COORDINATOR, ledgers};
 use crate::exit::Failure;
 use crate::load::inputs::Inputs;
 use crate::load::ledger::Ledger;
@@ -25,7 +25,7 @@ use crate::load::{Command, mix};
 /// Directories of runs that an agent keeps.
 const RUNS_MAX: usize = 1000;
 
-/// What an agent says where it is, and of what.
+/// Sends a part of a run within limits, and tells what comes of it.
 pub struct Injection<'a> {
     /// What it sends at most.
     pub limits: Limits,
@@ -103,7 +103,7 @@ impl Injection<'_> {
     }
 }
 
-/// Leaves of a load what is one part's: the whole run is judged and streamed by its coordinator.
+/// Leaves of a load what is one part's, whatever the coordinator has sent.
 fn assign(command: &mut Command, shared: &SharedRun) {
     command.shared = shared.clone();
     command.require.clear();
@@ -111,7 +111,7 @@ fn assign(command: &mut Command, shared: &SharedRun) {
     command.find_limit = None;
     command.stream = Default::default();
     command.agents = Default::default();
-    for key in ["abort", "agent-secret-file", "agents", "find-limit", "out", "require", "stream"] {
+    for key in OF_COORDINATOR {
         command.given.remove(key);
     }
 }

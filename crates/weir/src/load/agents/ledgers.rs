@@ -11,7 +11,7 @@ use meter::directory::{LEDGER, LEDGER_BITS};
 use super::message::Report;
 
 /// Bytes of a file that are sent at once.
-const PIECE: u64 = 1 << 20;
+const PIECE: u64 = 64 << 10;
 /// Bytes of an agent's ledger: bits of four billion requests.
 const BYTES_MAX: u64 = 1 << 30;
 
@@ -23,6 +23,11 @@ pub fn send(directory: &Path, mut tell: impl FnMut(Report) -> io::Result<()>) ->
     let mut names = vec![LEDGER.to_owned()];
     for file in fs::read_dir(directory.join(LEDGER_BITS))? {
         names.push(format!("{LEDGER_BITS}/{}", file?.file_name().to_string_lossy()));
+    }
+    let sizes = names.iter().map(|name| Ok(fs::metadata(directory.join(name))?.len()));
+    if sizes.sum::<io::Result<u64>>()? > BYTES_MAX {
+        // Nobody takes it; it stays where it is.
+        return Ok(());
     }
     for name in names {
         let mut file = File::open(directory.join(&name))?;
@@ -101,7 +106,7 @@ mod tests {
             received.add(&name, &bytes)
         })
         .unwrap();
-        assert_eq!(pieces, 1 + 3);
+        assert_eq!(pieces, 1 + 39);
         assert_eq!(fs::read(received.directory().join("ledger/0-1.bits")).unwrap(), bits);
         assert_eq!(fs::read(received.directory().join(LEDGER)).unwrap(), b"{}");
         for name in ["x", "../x", "ledger/../x", "ledger/", "ledger/.x", "ledger/a/b", "/etc/x"] {

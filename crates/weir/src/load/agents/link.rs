@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +15,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_rustls::client::TlsStream;
 
 use super::handshake;
-use super::message::{GREETING_MAX, HEARTBEAT, MESSAGE_MAX, Order, Report, SILENCE, receive, send};
+use super::message::{GREETING_MAX, HEARTBEAT, MESSAGE_MAX, Order, Report, receive, send};
 use crate::exit::Failure;
 
 /// Orders that wait for the connection.
@@ -39,9 +38,9 @@ pub type NumberedEvent = (usize, LinkEvent);
 /// How far an agent's clocks are ahead.
 #[derive(Debug, Clone, Copy)]
 pub struct AgentClocks {
-    /// That by which it sends.
+    /// The offset of the clock by which it sends.
     pub monotonic: ClockOffset,
-    /// That of its wall.
+    /// The offset of its wall clock.
     pub wall: ClockOffset,
 }
 
@@ -107,7 +106,8 @@ pub struct Link {
     pub name: String,
     /// What its machine is called.
     pub host: String,
-    orders: Sender<Order>,
+    /// Nothing where the connection was ended from here.
+    orders: Option<Sender<Order>>,
     track: SharedTrack,
 }
 
@@ -119,24 +119,27 @@ impl Link {
         name: &str,
         secret: &[u8],
         epoch: Instant,
-        heard: SyncSender<NumberedEvent>,
+        heard: Sender<NumberedEvent>,
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::other(format!("agent {name}: {error}"));
-        let late = || Failure::other(format!("agent {name}: no answer in {GREETING_MAX:?}"));
         let track = Arc::new(Mutex::new(ClockTrack::new(epoch)));
-        let opened = timeout(GREETING_MAX, async {
+        let opened = async {
             let (mut stream, host) = open_first(name, secret).await?;
             for _ in 0..QUESTIONS {
                 let question = locked(&track).ask();
                 send(&mut stream, &question).await?;
-                match receive(&mut stream, MESSAGE_MAX).await? {
+                let mut report = receive(&mut stream, MESSAGE_MAX).await?;
+                while matches!(report, Report::Alive) {
+                    report = receive(&mut stream, MESSAGE_MAX).await?;
+                }
+                match report {
                     Report::Clock { number, at, wall } => locked(&track).answer(number, at, wall),
                     _ => return Err(io::Error::other("it does not answer what it was asked")),
                 }
             }
             Ok((stream, host))
-        });
-        let (stream, host) = opened.await.map_err(|_| late())?.map_err(failed)?;
+        };
+        let (stream, host) = opened.await.map_err(failed)?;
         let (reading, writing) = tokio::io::split(stream);
         let (orders, to_send) = channel(ORDERS_MAX);
         let (written, read) = (Arc::clone(&track), Arc::clone(&track));
@@ -149,14 +152,24 @@ impl Link {
                 },
                 why = self::read(reading, number, &heard, read) => why,
             };
-            let _ = heard.send((number, LinkEvent::Lost(why)));
+            let _ = heard.send((number, LinkEvent::Lost(why))).await;
         });
-        Ok(Self { name: name.to_owned(), host, orders, track })
+        Ok(Self { name: name.to_owned(), host, orders: Some(orders), track })
     }
 
     /// Sends an order; where the agent is gone, that is heard elsewhere.
     pub fn order(&self, order: Order) {
-        let _ = self.orders.try_send(order);
+        let _ = self.orders.as_ref().map(|orders| orders.try_send(order));
+    }
+
+    /// Whether the agent is gone, and takes no order.
+    pub fn is_gone(&self) -> bool {
+        self.orders.as_ref().is_none_or(Sender::is_closed)
+    }
+
+    /// Ends the connection, and with it what the agent sends.
+    pub fn cut(&mut self) {
+        self.orders = None;
     }
 
     /// How far its clocks are ahead, by the best of the last answers.
@@ -170,9 +183,10 @@ async fn open_first(name: &str, secret: &[u8]) -> io::Result<(TlsStream<TcpStrea
     let addresses: Vec<SocketAddr> = tokio::net::lookup_host(name).await?.collect();
     let mut last = io::Error::other("its name has no address");
     for address in addresses {
-        match handshake::connect(address, secret).await {
-            Ok(opened) => return Ok(opened),
-            Err(error) => last = error,
+        match timeout(GREETING_MAX, handshake::connect(address, secret)).await {
+            Ok(Ok(opened)) => return Ok(opened),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::Error::other(format!("no answer in {GREETING_MAX:?}")),
         }
     }
     Err(last)
@@ -202,24 +216,21 @@ async fn write(
 async fn read(
     mut stream: ReadHalf<TlsStream<TcpStream>>,
     number: usize,
-    heard: &SyncSender<NumberedEvent>,
+    heard: &Sender<NumberedEvent>,
     track: SharedTrack,
 ) -> String {
     loop {
-        match timeout(SILENCE, receive(&mut stream, MESSAGE_MAX)).await {
-            Err(_) => break format!("nothing was heard of it for {SILENCE:?}"),
-            Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+        match receive(&mut stream, MESSAGE_MAX).await {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 break "it hung up".to_owned();
             }
-            Ok(Err(error)) => break error.to_string(),
-            Ok(Ok(Report::Clock { number, at, wall })) => {
-                locked(&track).answer(number, at, wall);
-            }
-            Ok(Ok(report)) => match heard.try_send((number, LinkEvent::Report(report))) {
+            Err(error) => break error.to_string(),
+            Ok(Report::Alive) => {}
+            Ok(Report::Clock { number, at, wall }) => locked(&track).answer(number, at, wall),
+            // Where there is no room, the agent has to wait.
+            Ok(report) => match heard.send((number, LinkEvent::Report(report))).await {
                 Ok(()) => {}
-                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                    break "this machine does not keep up with what it says".to_owned();
-                }
+                Err(_) => break "nobody listens to it any more".to_owned(),
             },
         }
     }

@@ -9,6 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
+use tokio::time::timeout;
+
 use crate::load::inputs::SentInputs;
 
 /// The port that agents listen on where nobody names another.
@@ -24,6 +26,8 @@ pub const GREETING_MAX: Duration = Duration::from_secs(5);
 pub const MESSAGE_MAX: usize = 96 << 20;
 /// Bytes of one before the other side has proved that it knows the secret.
 pub const GREETING_BYTES_MAX: usize = 1024;
+
+const SILENT: &str = "nothing was heard of it for 4s";
 
 /// What each side says first.
 #[derive(Debug, Serialize, Deserialize)]
@@ -90,6 +94,8 @@ pub enum Report {
         at: Duration,
         wall: SystemTime,
     },
+    /// It is there, whatever else there is to say.
+    Alive,
     /// All connections of its part are open.
     Ready,
     /// A window has ended: its line, and its histograms.
@@ -102,7 +108,7 @@ pub enum Report {
     Failed(String),
 }
 
-/// Appends a message's bytes.
+/// A message as it is sent: its length, and JSON.
 ///
 /// # Errors
 /// It is too long.
@@ -133,20 +139,26 @@ pub async fn send(
 /// Reads a message of at most so many bytes.
 ///
 /// # Errors
-/// It is longer, or not one; the connection is gone.
+/// It is longer, or not one; the connection is gone, or silent for longer than [`SILENCE`]
+/// ([`io::ErrorKind::TimedOut`]).
 pub async fn receive<T: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
     bytes_max: usize,
 ) -> io::Result<T> {
-    let len = stream.read_u32().await? as usize;
+    let silent = || io::Error::new(io::ErrorKind::TimedOut, SILENT);
+    let len = timeout(SILENCE, stream.read_u32()).await.map_err(|_| silent())?? as usize;
     if len > bytes_max {
         return Err(io::Error::other(format!("a message of {len} bytes is over {bytes_max}")));
     }
     // What is announced and does not come costs nothing.
     let mut bytes = Vec::with_capacity(len.min(64 << 10));
-    let got = stream.take(len as u64).read_to_end(&mut bytes).await?;
-    if got < len {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+    while bytes.len() < len {
+        let mut rest = (&mut *stream).take((len - bytes.len()) as u64);
+        // A large message may take longer, as long as some of it comes.
+        let got = timeout(SILENCE, rest.read_buf(&mut bytes)).await.map_err(|_| silent())??;
+        if got == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
     }
     Ok(serde_json::from_slice(&bytes)?)
 }
@@ -156,7 +168,7 @@ mod tests {
     use super::*;
 
     fn received(bytes: &[u8], bytes_max: usize) -> io::Result<Order> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(receive(&mut &bytes[..], bytes_max))
     }
 

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,22 +13,28 @@ use clap::Args;
 use flow::dial::{AllowedAddresses, fence};
 use meter::engine::{StartAgreement, Stop};
 use meter::window::AgreedStart;
+use tokio::io::{AsyncWriteExt as _, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_rustls::server::TlsStream;
 
-use super::handshake::Host;
+use super::handshake::AgentAcceptor;
 use super::injection::Injection;
 use super::limits::Limits;
 use super::message::{
-    Assignment, GREETING_MAX, MESSAGE_MAX, Order, PORT, Report, SILENCE, receive, send,
+    Assignment, GREETING_MAX, HEARTBEAT, MESSAGE_MAX, Order, PORT, Report, receive, send,
 };
 use super::secret;
 use crate::exit::{Failure, note};
 
 /// Connections at a time, of those that have proved nothing, too.
 const CONNECTIONS_MAX: usize = 32;
+/// How long answers are waited for once the coordinator is gone.
+const ANSWERS_MAX: Duration = Duration::from_secs(5);
+/// How long a run may take to end whose end was said.
+const ENDED_MAX: Duration = Duration::from_secs(2);
 /// Reports that wait for the coordinator.
 const REPORTS_MAX: usize = 1024;
 
@@ -70,7 +77,8 @@ struct Agent {
 /// # Errors
 /// It can't listen, or has no secret.
 pub fn serve(command: &AgentCommand, out: &mut dyn Write) -> Result<u8, Failure> {
-    let host = Host::new(secret::read(&command.secret_file)?).map_err(Failure::other)?;
+    let acceptor =
+        AgentAcceptor::new(secret::read(&command.secret_file)?).map_err(Failure::other)?;
     let targets = command.targets.clone().unwrap_or_else(AllowedAddresses::loopback);
     let agent = Agent {
         limits: Limits { rate_max: command.max_rate, duration_max: command.max_duration.get() },
@@ -89,13 +97,17 @@ pub fn serve(command: &AgentCommand, out: &mut dyn Write) -> Result<u8, Failure>
         out.flush()?;
         // From here on it connects to nothing else.
         fence(targets);
-        Ok(accept(&listener, agent.into(), host.into()).await)
+        Ok(accept(&listener, agent.into(), acceptor.into()).await)
     });
     Err(failure)
 }
 
-/// Hears all that connect, as many at a time as there is room for.
-async fn accept(listener: &TcpListener, agent: Arc<Agent>, host: Arc<Host>) -> Infallible {
+/// Takes connections, up to [`CONNECTIONS_MAX`] at a time.
+async fn accept(
+    listener: &TcpListener,
+    agent: Arc<Agent>,
+    acceptor: Arc<AgentAcceptor>,
+) -> Infallible {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
@@ -104,65 +116,88 @@ async fn accept(listener: &TcpListener, agent: Arc<Agent>, host: Arc<Host>) -> I
             continue;
         };
         let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
-        let (agent, host) = (Arc::clone(&agent), Arc::clone(&host));
+        let (agent, acceptor) = (Arc::clone(&agent), Arc::clone(&acceptor));
         tokio::spawn(async move {
-            session(agent, &host, stream, peer).await;
+            session(agent, &acceptor, stream, peer).await;
             drop(permit);
         });
     }
 }
 
 /// Hears one coordinator until it is gone; a run of its ends with it.
-async fn session(agent: Arc<Agent>, host: &Host, stream: TcpStream, peer: SocketAddr) {
+async fn session(agent: Arc<Agent>, acceptor: &AgentAcceptor, stream: TcpStream, peer: SocketAddr) {
     let _ = stream.set_nodelay(true);
-    let greeted = timeout(GREETING_MAX, host.accept(stream)).await;
+    let greeted = timeout(GREETING_MAX, acceptor.accept(stream)).await;
     let (stream, name) = match greeted {
         Ok(Ok(greeted)) => greeted,
         Ok(Err(error)) => return note(format!("coordinator {peer} was refused: {error}")),
         Err(_) => return note(format!("coordinator {peer} was refused: it proved nothing")),
     };
-    let (mut reading, mut writing) = tokio::io::split(stream);
-    let (tell, mut told): (Sender<Report>, Receiver<Report>) = channel(REPORTS_MAX);
-    tokio::spawn(async move {
-        while let Some(report) = told.recv().await {
-            if send(&mut writing, &report).await.is_err() {
-                return;
-            }
-        }
-        let _ = tokio::io::AsyncWriteExt::shutdown(&mut writing).await;
-    });
+    let (mut reading, writing) = tokio::io::split(stream);
+    let (tell, told) = channel(REPORTS_MAX);
+    let writer = tokio::spawn(write(writing, told));
     let mut under_way: Option<UnderWay> = None;
     let why = loop {
-        match timeout(SILENCE, receive(&mut reading, MESSAGE_MAX)).await {
-            Err(_) => break format!("nothing was heard of it for {SILENCE:?}"),
-            Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+        let order = match receive(&mut reading, MESSAGE_MAX).await {
+            Ok(order) => order,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 break "it hung up".to_owned();
             }
-            Ok(Err(error)) => break error.to_string(),
-            Ok(Ok(Order::Clock(number))) => {
+            Err(error) => break error.to_string(),
+        };
+        match order {
+            Order::Clock(number) => {
                 let (at, wall) = (agent.epoch.elapsed(), SystemTime::now());
                 if tell.try_send(Report::Clock { number, at, wall }).is_err() {
                     break "it does not listen".to_owned();
                 }
             }
-            Ok(Ok(Order::Prepare(assignment))) => {
-                let of = format!("run {} for {name} ({peer})", assignment.run_id);
+            Order::Prepare(assignment) => {
+                let of = format!("run {} for {name} ({peer})", assignment.run_id.escape_debug());
+                if let Some(last) = under_way.take() {
+                    last.ended().await;
+                }
                 match UnderWay::begin(&agent, *assignment, &of, &tell) {
                     Ok(begun) => under_way = Some(begun),
                     Err(words) => drop(tell.try_send(Report::Failed(words))),
                 }
             }
-            Ok(Ok(Order::Start { at, wall })) => {
-                let measured_from = agent.epoch + at;
+            Order::Start { at, wall } => {
+                // A moment beyond what any run may last is none.
+                let measured_from = agent.epoch.checked_add(at);
                 let start = under_way.as_mut().and_then(|of| of.start.take());
-                let _ = start.map(|start| start.try_send(AgreedStart { measured_from, wall }));
+                if let Some((start, measured_from)) = start.zip(measured_from) {
+                    let _ = start.try_send(AgreedStart { measured_from, wall });
+                }
             }
-            Ok(Ok(Order::Stop)) => under_way.iter_mut().for_each(UnderWay::stop),
+            Order::Stop => under_way.iter_mut().for_each(UnderWay::stop),
         }
     };
-    if let Some(mut of) = under_way.filter(|of| !of.thread.is_finished()) {
-        note(format!("the coordinator is gone: {why}; {} is stopped", of.name));
-        of.stop();
+    // Nobody reads what is left to say.
+    writer.abort();
+    let Some(mut of) = under_way.filter(|of| !of.thread.is_finished()) else { return };
+    of.stop();
+    note(format!("the coordinator is gone: {why}; {} is stopped", of.name));
+    tokio::time::sleep(ANSWERS_MAX).await;
+    of.stop();
+}
+
+/// Sends reports, and between them that the agent is there.
+async fn write(
+    mut stream: WriteHalf<TlsStream<TcpStream>>,
+    mut told: Receiver<Report>,
+) -> io::Result<()> {
+    let mut beat = interval(HEARTBEAT);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let report = tokio::select! {
+            report = told.recv() => match report {
+                Some(report) => report,
+                None => return stream.shutdown().await,
+            },
+            _ = beat.tick() => Report::Alive,
+        };
+        send(&mut stream, &report).await?;
     }
 }
 
@@ -202,10 +237,13 @@ impl UnderWay {
                 start: agreement,
                 tell: &tell,
             };
-            let ended = injection.run(assignment);
-            drop(busy);
-            let report = ended.unwrap_or_else(|failure| Report::Failed(failure.to_string()));
+            // Whatever happens, the coordinator hears that it is over.
+            let ended = catch_unwind(AssertUnwindSafe(|| injection.run(assignment)));
+            let broke = |_| Err(Failure::other("the injector broke: its own log says where"));
+            let report = ended.unwrap_or_else(broke);
+            let report = report.unwrap_or_else(|failure| Report::Failed(failure.to_string()));
             let _ = tell.blocking_send(report);
+            drop(busy);
         };
         let thread = std::thread::Builder::new().name("injection".to_owned()).spawn(body);
         let thread = thread.map_err(|error| error.to_string())?;
@@ -213,10 +251,24 @@ impl UnderWay {
         Ok(Self { name: name.to_owned(), stop, start: Some(start), thread })
     }
 
+    /// Waits for the end of a run that has said its last.
+    async fn ended(self) {
+        let begun = Instant::now();
+        while !self.thread.is_finished() && begun.elapsed() < ENDED_MAX {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Ends it, or calls it off where it has not begun.
     fn stop(&mut self) {
         self.start = None;
         self.stop.ask();
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
