@@ -1,5 +1,6 @@
 //! UDP sockets, one for each worker on the same port.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
@@ -225,14 +226,16 @@ fn collect_dropped(name: &str, inodes: Arc<Mutex<Vec<u64>>>, registry: &Registry
     });
 }
 
+/// A table that changes while it is read may have a socket twice.
 fn dropped(table: &str, inodes: &[u64]) -> u64 {
     let of_line = |line: &str| {
         let mut fields = line.split_ascii_whitespace();
         let inode: u64 = fields.nth(9)?.parse().ok()?;
         let dropped: u64 = fields.last()?.parse().ok()?;
-        inodes.contains(&inode).then_some(dropped)
+        inodes.contains(&inode).then_some((inode, dropped))
     };
-    table.lines().skip(1).filter_map(of_line).sum()
+    let each: HashMap<u64, u64> = table.lines().skip(1).filter_map(of_line).collect();
+    each.into_values().sum()
 }
 
 /// What a poisoned lock guards here is always whole.
@@ -250,7 +253,9 @@ mod tests {
                      0 0 7001 2 0000000000000000 12\n  \
                      51: 0100007F:2099 00000000:0000 07 00000000:00000000 00:00000000 00000000 \
                      0 0 7002 2 0000000000000000 30\n  \
-                     52: broken\n";
+                     52: broken\n   \
+                     50: 0100007F:2099 00000000:0000 07 00000000:00000000 00:00000000 00000000 \
+                     0 0 7001 2 0000000000000000 12\n";
         assert_eq!(super::dropped(table, &[7001, 7002]), 42);
         assert_eq!(super::dropped(table, &[7002, 9]), 30);
         assert_eq!(super::dropped(table, &[]), 0);

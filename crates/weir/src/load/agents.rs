@@ -34,20 +34,6 @@ pub use service::{AgentCommand, serve};
 
 use crate::exit::Failure;
 
-/// Keys of a run file that are the coordinator's alone: it judges and streams the whole run.
-const OF_COORDINATOR: [&str; 11] = [
-    "abort",
-    "agent-secret-file",
-    "agents",
-    "find-limit",
-    "out",
-    "prepare",
-    "require",
-    "run-id",
-    "stream",
-    "stream-application",
-    "stream-schema",
-];
 /// The most agents of a run.
 const AGENTS_MAX: usize = 100;
 
@@ -56,7 +42,8 @@ const AGENTS_MAX: usize = 100;
 pub struct AgentOptions {
     /// Agents that send the run in place of this process, each a part of it, as
     /// 10.0.0.5,10.0.0.6:8094: `weir load agent` runs there
-    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',', value_parser = agent_address)]
+    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',')]
+    #[arg(value_parser = agent_address)]
     #[arg(requires = "agent_secret_file", conflicts_with_all = ["part", "start_at"])]
     pub agents: Vec<String>,
     /// A file whose first line is the secret that the agents know
@@ -75,7 +62,8 @@ impl AgentOptions {
         if self.agents.len() > AGENTS_MAX {
             return Err(Failure::other(format!("a run has up to {AGENTS_MAX} agents")));
         }
-        let twice = self.agents.iter().enumerate().find(|(at, of)| self.agents[..*at].contains(of));
+        let names = self.agents.iter().enumerate();
+        let twice = { names }.find(|(at, name)| self.agents[..*at].contains(name));
         if let Some((_, twice)) = twice {
             return Err(Failure::other(format!("agent {twice} is named twice")));
         }

@@ -13,9 +13,9 @@ use tokio::time::timeout;
 
 use super::ledgers::ReceivedLedger;
 use super::link::{Link, LinkEvent, NumberedEvent};
-use super::message::{Assignment, Order, Report};
+use super::message::{Assignment, OF_COORDINATOR, Order, Report};
 use super::progress::{PartAgent, RunInProgress};
-use super::{OF_COORDINATOR, secret};
+use super::secret;
 use crate::exit::Failure;
 use crate::load::inputs::Inputs;
 use crate::load::merge;

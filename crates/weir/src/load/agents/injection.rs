@@ -11,9 +11,9 @@ use meter::summary::Summary;
 use tokio::sync::mpsc::Sender;
 use toml::Table;
 
+use super::ledgers;
 use super::limits::Limits;
-use super::message::{Assignment, Report};
-use super::{OF_COORDINATOR, ledgers};
+use super::message::{Assignment, OF_COORDINATOR, Report};
 use crate::exit::Failure;
 use crate::load::inputs::Inputs;
 use crate::load::ledger::Ledger;

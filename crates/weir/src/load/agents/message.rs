@@ -19,7 +19,7 @@ pub const PORT: u16 = 8094;
 pub const HEARTBEAT: Duration = Duration::from_millis(500);
 /// After what silence the other side is gone. With it an agent whose coordinator has died stops
 /// within 5 s.
-pub const SILENCE: Duration = Duration::from_secs(4);
+pub const SILENCE: Duration = Duration::from_secs(3);
 /// How long a connection to an agent, and the proofs on it, may take.
 pub const GREETING_MAX: Duration = Duration::from_secs(5);
 /// Bytes of a message: files of 64 MiB in base64 fit in.
@@ -27,7 +27,21 @@ pub const MESSAGE_MAX: usize = 96 << 20;
 /// Bytes of one before the other side has proved that it knows the secret.
 pub const GREETING_BYTES_MAX: usize = 1024;
 
-const SILENT: &str = "nothing was heard of it for 4s";
+/// Keys of a run file that are the coordinator's alone: it judges and streams the whole run.
+pub const OF_COORDINATOR: [&str; 11] = [
+    "abort",
+    "agent-secret-file",
+    "agents",
+    "find-limit",
+    "out",
+    "prepare",
+    "require",
+    "run-id",
+    "stream",
+    "stream-application",
+    "stream-schema",
+];
+const SILENT: &str = "nothing was heard of it for 3s";
 
 /// What each side says first.
 #[derive(Debug, Serialize, Deserialize)]
