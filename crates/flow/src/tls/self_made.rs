@@ -12,7 +12,7 @@ use super::{TlsError, Unchecked, provider};
 /// What is exported from the keys of a connection (RFC 5705, RFC 8446 section 7.5).
 const LABEL: &[u8] = b"EXPORTER-weir-shared-secret";
 const EXPORTED_BYTES: usize = 32;
-/// Bytes of a proof.
+/// Bytes of a proof, which is an HMAC-SHA256.
 pub const PROOF_BYTES: usize = 32;
 
 /// Which side of a connection proves that it knows the secret.
@@ -20,7 +20,7 @@ pub const PROOF_BYTES: usize = 32;
 pub enum Side {
     /// The one that has connected.
     Client,
-    /// The one that listens.
+    /// The one that listens, and shows its certificate.
     Server,
 }
 

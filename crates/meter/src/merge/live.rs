@@ -12,10 +12,10 @@ use crate::window::WINDOW;
 /// Windows by which one injector may be ahead of the slowest; with the next one it is let go.
 const AHEAD_MAX: usize = 600;
 
-/// A part that has ended.
+/// A part that has ended, as its injector tells it.
 #[derive(Debug)]
 pub struct EndedPart {
-    /// What came of it.
+    /// What came of it, its windows aside.
     pub file: PartFile,
     /// What ended behind its last whole window.
     pub rest: Results,

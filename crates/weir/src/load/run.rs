@@ -40,22 +40,23 @@ pub struct LoadSource {
 impl LoadSource {
     /// The text without keys of the whole run.
     pub fn text_without(&self, keys: &[&str]) -> Result<String, String> {
-        let mut table = file::table(&self.text)?;
-        keys.iter().for_each(|key| drop(table.remove(*key)));
-        Ok(table.to_string())
+        Ok(without(file::table(&self.text)?, keys))
     }
 
     /// The same of what stands in place of it.
     pub fn over_without(&self, keys: &[&str]) -> String {
-        let mut table = self.over.clone();
-        keys.iter().for_each(|key| drop(table.remove(*key)));
-        table.to_string()
+        without(self.over.clone(), keys)
     }
 
     /// That of a load without a file, of which these options were given.
     pub fn of_options(given: &Table) -> Self {
         Self { text: given.to_string(), over: Table::new(), folder: PathBuf::from(".") }
     }
+}
+
+fn without(mut table: Table, keys: &[&str]) -> String {
+    keys.iter().for_each(|key| drop(table.remove(*key)));
+    table.to_string()
 }
 
 /// Loads that are made and checked.

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use meter::engine::{FinishedWindow, Pace, Plan, Row, Stop};
+use meter::engine::{FinishedWindow, Plan, Row, Stop};
 use meter::failure::Owner;
 use meter::verdict::{Evidence, Thresholds, doubts};
 use ratatui::backend::CrosstermBackend;
@@ -94,11 +94,8 @@ impl View {
         if !io::stderr().is_terminal() || is_dumb {
             return Self::Lines(so_far());
         }
-        let duration = match &plan.pace {
-            Pace::Open(schedule) => schedule.duration(),
-            Pace::Closed(duration) => *duration,
-        };
-        let about = About { url: url.to_owned(), duration, is_closed: plan.is_closed() };
+        let (duration, is_closed) = (plan.duration(), plan.is_closed());
+        let about = About { url: url.to_owned(), duration, is_closed };
         let (say, heard) = sync_channel(WAITING_MAX);
         let thread = std::thread::Builder::new().name("view".to_owned());
         let begun = Progress::new(about, so_far());

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-use meter::engine::{self, FinishedWindow, Load, Outcome, Pace, Plan, Stop};
+use meter::engine::{self, FinishedWindow, Load, Outcome, Plan, Stop};
 use meter::part::RunPart;
 use meter::window::Timeline;
 use tempfile::TempDir;
@@ -109,7 +109,7 @@ impl Fleet {
         let wall = self.start(&first.plan)?;
         let plans = || loads.iter().map(|load| &load.plan);
         let begun = Outcome {
-            closed: matches!(first.plan.pace, Pace::Closed(_)),
+            closed: first.plan.is_closed(),
             connections: plans().map(|plan| plan.connections).sum(),
             threads: plans().map(|plan| plan.threads).sum(),
             measured: first.plan.duration(),

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use meter::sharing::{ClockOffset, ClockSample};
-use tokio::io::{AsyncWriteExt as _, ReadHalf, WriteHalf};
+use tokio::io::ReadHalf;
 use tokio::net::TcpStream;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::sync::mpsc::{Sender, channel};
+use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
 use super::handshake;
-use super::message::{GREETING_MAX, HEARTBEAT, MESSAGE_MAX, Order, Report, receive, send};
+use super::message::{GREETING_MAX, MESSAGE_MAX, Order, Report, receive, send, send_all};
 use crate::exit::Failure;
 
 /// Orders that wait for the connection.
@@ -142,15 +142,15 @@ impl Link {
         let (stream, host) = opened.await.map_err(failed)?;
         let (reading, writing) = tokio::io::split(stream);
         let (orders, to_send) = channel(ORDERS_MAX);
-        let (written, read) = (Arc::clone(&track), Arc::clone(&track));
+        let (asked, answered) = (Arc::clone(&track), Arc::clone(&track));
         tokio::spawn(async move {
             // The connection ends with the first of the two.
             let why = tokio::select! {
-                written = write(writing, to_send, written) => match written {
+                written = send_all(writing, to_send, || locked(&asked).ask()) => match written {
                     Ok(()) => return,
                     Err(error) => error.to_string(),
                 },
-                why = self::read(reading, number, &heard, read) => why,
+                why = read(reading, number, &heard, answered) => why,
             };
             let _ = heard.send((number, LinkEvent::Lost(why))).await;
         });
@@ -192,26 +192,6 @@ async fn open_first(name: &str, secret: &[u8]) -> io::Result<(TlsStream<TcpStrea
     Err(last)
 }
 
-/// Sends orders, and a question for the time between them, until there are no more.
-async fn write(
-    mut stream: WriteHalf<TlsStream<TcpStream>>,
-    mut orders: Receiver<Order>,
-    track: SharedTrack,
-) -> io::Result<()> {
-    let mut beat = interval(HEARTBEAT);
-    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        let order = tokio::select! {
-            order = orders.recv() => match order {
-                Some(order) => order,
-                None => return stream.shutdown().await,
-            },
-            _ = beat.tick() => locked(&track).ask(),
-        };
-        send(&mut stream, &order).await?;
-    }
-}
-
 /// Hands on what the agent says, until it is gone or silent; gives why it is.
 async fn read(
     mut stream: ReadHalf<TlsStream<TcpStream>>,
@@ -221,9 +201,6 @@ async fn read(
 ) -> String {
     loop {
         match receive(&mut stream, MESSAGE_MAX).await {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                break "it hung up".to_owned();
-            }
             Err(error) => break error.to_string(),
             Ok(Report::Alive) => {}
             Ok(Report::Clock { number, at, wall }) => locked(&track).answer(number, at, wall),

@@ -8,8 +8,8 @@ use meter::part::RunPart;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-
-use tokio::time::timeout;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::load::inputs::SentInputs;
 
@@ -41,8 +41,6 @@ pub const OF_COORDINATOR: [&str; 11] = [
     "stream-application",
     "stream-schema",
 ];
-const SILENT: &str = "nothing was heard of it for 3s";
-
 /// What each side says first.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Greeting {
@@ -126,7 +124,7 @@ pub enum Report {
 ///
 /// # Errors
 /// It is too long.
-pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
+fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4];
     serde_json::to_writer(&mut bytes, message)?;
     let len = bytes.len() - 4;
@@ -150,17 +148,38 @@ pub async fn send(
     stream.flush().await
 }
 
+/// Sends what comes until nothing more does, and between that, twice a second, what `beat` says.
+///
+/// # Errors
+/// A message is too long, or the connection is gone.
+pub async fn send_all<T: Serialize>(
+    mut stream: impl AsyncWrite + Unpin,
+    mut messages: Receiver<T>,
+    mut beat: impl FnMut() -> T,
+) -> io::Result<()> {
+    let mut due = interval(HEARTBEAT);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let message = tokio::select! {
+            message = messages.recv() => match message {
+                Some(message) => message,
+                None => return stream.shutdown().await,
+            },
+            _ = due.tick() => beat(),
+        };
+        send(&mut stream, &message).await?;
+    }
+}
+
 /// Reads a message of at most so many bytes.
 ///
 /// # Errors
-/// It is longer, or not one; the connection is gone, or silent for longer than [`SILENCE`]
-/// ([`io::ErrorKind::TimedOut`]).
+/// It is longer, or not one; the connection is gone, or silent for longer than [`SILENCE`].
 pub async fn receive<T: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
     bytes_max: usize,
 ) -> io::Result<T> {
-    let silent = || io::Error::new(io::ErrorKind::TimedOut, SILENT);
-    let len = timeout(SILENCE, stream.read_u32()).await.map_err(|_| silent())?? as usize;
+    let len = in_time(stream.read_u32()).await? as usize;
     if len > bytes_max {
         return Err(io::Error::other(format!("a message of {len} bytes is over {bytes_max}")));
     }
@@ -169,12 +188,27 @@ pub async fn receive<T: DeserializeOwned>(
     while bytes.len() < len {
         let mut rest = (&mut *stream).take((len - bytes.len()) as u64);
         // A large message may take longer, as long as some of it comes.
-        let got = timeout(SILENCE, rest.read_buf(&mut bytes)).await.map_err(|_| silent())??;
-        if got == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        if in_time(rest.read_buf(&mut bytes)).await? == 0 {
+            return Err(hung_up());
         }
     }
     Ok(serde_json::from_slice(&bytes)?)
+}
+
+/// What is read, unless the other side is silent for too long or gone, in words for people.
+async fn in_time<T>(read: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let silent = |_| {
+        let words = format!("nothing was heard of it for {SILENCE:?}");
+        Err(io::Error::new(io::ErrorKind::TimedOut, words))
+    };
+    match timeout(SILENCE, read).await.unwrap_or_else(silent) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(hung_up()),
+        read => read,
+    }
+}
+
+fn hung_up() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "it hung up")
 }
 
 #[cfg(test)]

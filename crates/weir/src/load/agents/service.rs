@@ -1,7 +1,7 @@
 //! `weir load agent`: waits for coordinators, and sends one run at a time for them.
 
 use std::convert::Infallible;
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -13,18 +13,16 @@ use clap::Args;
 use flow::dial::{AllowedAddresses, fence};
 use meter::engine::{StartAgreement, Stop};
 use meter::window::AgreedStart;
-use tokio::io::{AsyncWriteExt as _, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::time::{MissedTickBehavior, interval, timeout};
-use tokio_rustls::server::TlsStream;
+use tokio::sync::mpsc::{Sender, channel};
+use tokio::time::timeout;
 
 use super::handshake::AgentAcceptor;
 use super::injection::Injection;
 use super::limits::Limits;
 use super::message::{
-    Assignment, GREETING_MAX, HEARTBEAT, MESSAGE_MAX, Order, PORT, Report, receive, send,
+    Assignment, GREETING_MAX, MESSAGE_MAX, Order, PORT, Report, receive, send_all,
 };
 use super::secret;
 use crate::exit::{Failure, note};
@@ -135,14 +133,11 @@ async fn session(agent: Arc<Agent>, acceptor: &AgentAcceptor, stream: TcpStream,
     };
     let (mut reading, writing) = tokio::io::split(stream);
     let (tell, told) = channel(REPORTS_MAX);
-    let writer = tokio::spawn(write(writing, told));
+    let writer = tokio::spawn(send_all(writing, told, || Report::Alive));
     let mut under_way: Option<UnderWay> = None;
     let why = loop {
         let order = match receive(&mut reading, MESSAGE_MAX).await {
             Ok(order) => order,
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                break "it hung up".to_owned();
-            }
             Err(error) => break error.to_string(),
         };
         match order {
@@ -180,25 +175,6 @@ async fn session(agent: Arc<Agent>, acceptor: &AgentAcceptor, stream: TcpStream,
     note(format!("the coordinator is gone: {why}; {} is stopped", of.name));
     tokio::time::sleep(ANSWERS_MAX).await;
     of.stop();
-}
-
-/// Sends reports, and between them that the agent is there.
-async fn write(
-    mut stream: WriteHalf<TlsStream<TcpStream>>,
-    mut told: Receiver<Report>,
-) -> io::Result<()> {
-    let mut beat = interval(HEARTBEAT);
-    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        let report = tokio::select! {
-            report = told.recv() => match report {
-                Some(report) => report,
-                None => return stream.shutdown().await,
-            },
-            _ = beat.tick() => Report::Alive,
-        };
-        send(&mut stream, &report).await?;
-    }
 }
 
 /// A run that is being sent, or has been.
