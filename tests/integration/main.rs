@@ -16,6 +16,7 @@ mod debug_vars;
 mod deletions;
 mod disk_faults;
 mod drivers;
+mod dubbo;
 mod embedded;
 mod failed_logins;
 mod failover;

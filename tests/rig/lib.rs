@@ -10,6 +10,7 @@
 pub mod chance;
 pub mod clients;
 pub mod disk;
+pub mod dubbo;
 pub mod fake;
 pub mod faults;
 pub mod http;

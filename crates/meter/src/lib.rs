@@ -31,7 +31,7 @@
 //   limit: the search for the highest rate that holds
 //   verify: what a server has of what was written
 //   engine: sends, and hears of answers
-//   influx, postgres, redis, http: workloads
+//   influx, postgres, redis, http, dubbo: workloads
 //   workload: what is sent
 //   sharing: who sent the parts of a run, and what speaks against them
 //   gate, verdict: what of an outcome is demanded
@@ -44,6 +44,7 @@ pub mod chance;
 pub mod compare;
 pub mod course;
 pub mod directory;
+pub mod dubbo;
 pub mod engine;
 pub mod failure;
 pub mod gate;

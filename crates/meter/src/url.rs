@@ -19,16 +19,19 @@ pub enum Scheme {
     Postgres,
     /// `redis`, or `rediss` with TLS.
     Redis,
+    /// `dubbo`: a provider that is reached directly.
+    Dubbo,
 }
 
 /// The names of schemes, whether they are under TLS, and the ports that they mean.
-const SCHEMES: [(&str, Scheme, bool, u16); 6] = [
+const SCHEMES: [(&str, Scheme, bool, u16); 7] = [
     ("http", Scheme::Http, false, 80),
     ("https", Scheme::Http, true, 443),
     ("postgres", Scheme::Postgres, false, 5432),
     ("postgresql", Scheme::Postgres, false, 5432),
     ("redis", Scheme::Redis, false, 6379),
     ("rediss", Scheme::Redis, true, 6379),
+    ("dubbo", Scheme::Dubbo, false, 20880),
 ];
 
 /// Where a load goes to.
@@ -49,7 +52,7 @@ pub struct Url {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{url:?}: {what}; write it as http://host:port/path, \
-         postgres://host:port/database or redis://host:port/database"
+         postgres://host:port/database, redis://host:port/database or dubbo://host:port/interface"
 )]
 pub struct UrlError {
     url: String,
@@ -163,8 +166,9 @@ impl FromStr for Url {
         }
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
         let known = SCHEMES.iter().find(|(name, ..)| *name == scheme);
-        let (_, scheme, tls, usual_port) = *known
-            .ok_or_else(|| wrong("only http, https, postgres, redis and rediss can be loaded"))?;
+        let (_, scheme, tls, usual_port) = *known.ok_or_else(|| {
+            wrong("only http, https, postgres, redis, rediss and dubbo can be loaded")
+        })?;
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(end);

@@ -80,6 +80,14 @@ pub trait Reader {
     /// It is not an answer, or goes on behind one.
     fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, Malformed>;
 
+    /// Takes in what has come while nothing was asked; appends what is to be said to it.
+    ///
+    /// # Errors
+    /// It ends the connection, as anything does where the protocol has nothing of the kind.
+    fn unasked(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Result<(), Malformed> {
+        Err(Malformed("the server answered what nobody had asked"))
+    }
+
     /// The server has closed the connection; the answer, if that ends it.
     fn ended(&mut self) -> Option<Answer>;
 

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use flow::dial::{Address, Target};
+use meter::dubbo::{CallOptions, Dubbo};
 use meter::engine::{Pace, Plan, run};
 use meter::http::data::{Data, RowOrder};
 use meter::http::{Http, Options, Request};
@@ -53,11 +54,19 @@ impl<W: Workload> Workload for Counted<W> {
     }
 }
 
+/// Where in an answer of Dubbo, and in a request, its number stands.
+const DUBBO_ID: std::ops::Range<usize> = 4..12;
+
 /// Answers without allocating: what is sent at once is a request.
 fn serve(mut stream: TcpStream, first: &[u8], answer: &[u8]) {
-    let (mut chunk, mut next) = ([0; 65536], first);
+    let (mut chunk, mut next, mut own) = ([0; 65536], first, [0; 256]);
     while stream.read(&mut chunk).is_ok_and(|len| len > 0) {
-        if stream.write_all(next).is_err() {
+        let bytes = &mut own[..next.len()];
+        bytes.copy_from_slice(next);
+        if chunk.starts_with(&[0xda, 0xbb]) {
+            bytes[DUBBO_ID].copy_from_slice(&chunk[DUBBO_ID]);
+        }
+        if stream.write_all(bytes).is_err() {
             return;
         }
         next = answer;
@@ -180,4 +189,17 @@ fn a_request_of_postgres_allocates_nothing() {
     let login = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
     let answer = b"T\0\0\0\x06\0\0D\0\0\0\x06\0\0C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
     allocates_nothing(load, login, answer);
+}
+
+#[test]
+fn a_call_of_dubbo_with_literal_arguments_allocates_nothing() {
+    let options = CallOptions {
+        method: "echo".to_owned(),
+        types: "java.lang.String".to_owned(),
+        arguments: serde_json::json!(["text"]),
+        ..CallOptions::default()
+    };
+    let dubbo = Dubbo::new(&"dubbo://server/com.acme.Echo".parse().unwrap(), &options).unwrap();
+    let answer = b"\xda\xbb\x02\x14\0\0\0\0\0\0\0\0\0\0\0\x06\x91\x04text";
+    allocates_nothing(dubbo, answer, answer);
 }

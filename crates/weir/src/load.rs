@@ -2,6 +2,7 @@
 
 mod agents;
 mod compare;
+mod dubbo;
 mod file;
 mod http;
 mod influx;
@@ -189,8 +190,8 @@ pub struct Command {
     #[command(flatten)]
     options: WorkloadOptions,
     /// Where to, which says what is sent where --workload does not: http://host:port/path or
-    /// https://..., postgres://user@host:port/database, or redis://user:password@host:port/database
-    /// or rediss://...
+    /// https://..., postgres://user@host:port/database, redis://user:password@host:port/database or
+    /// rediss://..., or dubbo://host:port/interface
     url: Url,
     #[command(flatten)]
     speed: Speed,
@@ -281,7 +282,12 @@ impl Command {
     ) -> Result<(engine::Load<'static>, Option<Value>), Failure> {
         let (url, seed) = (&self.url, self.speed.seed);
         Ok(match &self.options {
-            WorkloadOptions::Http(_) if run.is_some() => return Err(Failure::other(UNKEPT)),
+            WorkloadOptions::Http(_) | WorkloadOptions::Dubbo(_) if run.is_some() => {
+                return Err(Failure::other(UNKEPT));
+            }
+            WorkloadOptions::Dubbo(options) => {
+                (made(name, plan, options.workload(url, &self.means.timeout)?), None)
+            }
             WorkloadOptions::Http(options) => {
                 let workload = options.workload(url, inputs, seed)?;
                 if self.find_limit.is_some() && workload.requests_max().is_some() {
@@ -400,7 +406,7 @@ fn target(
         identity: None,
         protocols: match url.scheme() {
             Scheme::Http => &["http/1.1"],
-            Scheme::Postgres | Scheme::Redis => &[],
+            Scheme::Postgres | Scheme::Redis | Scheme::Dubbo => &[],
         },
     };
     let tls = url.tls().map(|_| Tls::new(&options, host)).transpose();

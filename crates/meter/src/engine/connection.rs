@@ -25,7 +25,6 @@ use crate::workload::{Answer, Reader, Workload};
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 /// Ticks for which an answer is waited for that has its time behind it, and has begun to come.
 const LAST_CALLS_MAX: u8 = 10;
-const UNASKED: &str = "the server answered what nobody had asked";
 
 /// What the tasks of one thread share. Each part has its own methods and knows of no other.
 pub struct ThreadState<W> {
@@ -68,7 +67,7 @@ impl<W: Workload> Connection<W> {
         let mut reader = self.shared.workload.borrow().reader();
         let mut out = Vec::new();
         loop {
-            let goes_on = match self.turn().await {
+            let goes_on = match self.turn(&mut reader, &mut out).await {
                 Turn::Over => return Some((self.target, self.socket)),
                 Turn::Reopen => self.reopen(&mut reader).await,
                 Turn::Send(job) => self.visit(job, &mut reader, &mut out).await,
@@ -80,17 +79,23 @@ impl<W: Workload> Connection<W> {
     }
 
     /// Waits until there is something to send.
-    async fn turn(&mut self) -> Turn {
+    async fn turn(&mut self, reader: &mut W::Reader, out: &mut Vec<u8>) -> Turn {
         let step = self.shared.sending.borrow_mut().freed(self.at, self.free);
         match step {
             ConnectionStep::Send(job) => return Turn::Send(job),
             ConnectionStep::End => return Turn::Over,
             ConnectionStep::Wait => {}
         }
-        poll_fn(|cx| self.poll_turn(cx)).await
+        out.clear();
+        poll_fn(|cx| self.poll_turn(reader, out, cx)).await
     }
 
-    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+    fn poll_turn(
+        &mut self,
+        reader: &mut W::Reader,
+        out: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Turn> {
         let mut sending = self.shared.sending.borrow_mut();
         if let Some(job) = sending.take_assigned(self.at) {
             return Poll::Ready(Turn::Send(job));
@@ -100,14 +105,28 @@ impl<W: Workload> Connection<W> {
         }
         sending.listen(self.at, cx);
         let mut scratch = self.shared.scratch.borrow_mut();
-        let mut read = ReadBuf::new(&mut scratch);
-        let ready = Pin::new(&mut self.socket).poll_read(cx, &mut read);
-        if ready.is_pending() {
-            return Poll::Pending;
-        }
+        let unasked = loop {
+            let mut read = ReadBuf::new(&mut scratch);
+            let ready = Pin::new(&mut self.socket).poll_read(cx, &mut read);
+            if ready.is_pending() {
+                return Poll::Pending;
+            }
+            if read.filled().is_empty() {
+                break None;
+            }
+            if let Err(malformed) = reader.unasked(read.filled(), out) {
+                break Some(malformed);
+            }
+            // A few bytes on a connection with nothing under way are written at once, or it ends.
+            match Pin::new(&mut self.socket).poll_write(cx, out) {
+                _ if out.is_empty() => {}
+                Poll::Ready(Ok(len)) if len == out.len() => out.clear(),
+                _ => break None,
+            }
+        };
         let mut record = self.shared.record.borrow_mut();
-        if !read.filled().is_empty() {
-            record.note_error(Owner::Server, UNASKED, Instant::now());
+        if let Some(malformed) = unasked {
+            record.note_error(Owner::Server, malformed.0, Instant::now());
         }
         self.free = Instant::now();
         if let Some(thought) = sending.pacing.withdraw(self.at, self.free) {

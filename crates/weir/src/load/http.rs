@@ -31,7 +31,7 @@ pub struct Headers {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "HTTP")]
 pub struct HttpOptions {
-    /// The method; without it GET
+    /// The method; of HTTP without it GET, of Dubbo the one of the interface that is called
     #[arg(long, short = 'X', value_name = "NAME")]
     pub method: Option<String>,
     /// The body; @FILE reads it from a file

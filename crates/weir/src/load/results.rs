@@ -211,6 +211,9 @@ fn run_file(named: &[NamedLoad<'_>]) -> String {
             });
         }
         let is_file = |body: &toml::Value| body.as_str().is_some_and(|text| text.starts_with('@'));
+        // Like a body, they may have in them what is secret.
+        given.remove("arguments");
+        given.remove("attachment");
         if given.get("body").is_some_and(|body| !is_file(body)) {
             given.remove("body");
         }
@@ -229,11 +232,13 @@ fn describe(command: &Command) -> Value {
     let Command { options, url, speed, means, shared, require, abort, .. } = command;
     let (mut method, mut body, mut http) = (None, "", Value::Null);
     let (mut redis, mut postgres, mut influx_write) = (None, None, None);
+    let mut dubbo = None;
     match options {
         WorkloadOptions::Http(of) => {
             (method, http) = (of.method.as_deref(), of.described());
             body = of.body.as_deref().unwrap_or_default();
         }
+        WorkloadOptions::Dubbo(of) => dubbo = Some(of.described()),
         WorkloadOptions::InfluxWrite(of) => influx_write = Some(of.described()),
         WorkloadOptions::Postgres(of) => postgres = Some(format!("{of:?}")),
         WorkloadOptions::Redis(of) => redis = Some(format!("{of:?}")),
@@ -262,6 +267,7 @@ fn describe(command: &Command) -> Value {
         "body_file": body.strip_prefix('@'),
         "http": http,
         "redis": redis,
+        "dubbo": dubbo,
         "postgres": postgres,
         "influx_write": influx_write,
         "pace": pace,

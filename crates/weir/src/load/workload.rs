@@ -6,6 +6,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, ValueEnum};
 use meter::url::{Scheme, Url};
 
+use super::dubbo::DubboOptions;
 use super::http::HttpOptions;
 use super::influx::InfluxOptions;
 use super::postgres::PostgresOptions;
@@ -14,6 +15,7 @@ use super::redis::RedisOptions;
 /// The options of a workload.
 #[derive(Debug)]
 pub enum WorkloadOptions {
+    Dubbo(DubboOptions),
     Http(HttpOptions),
     InfluxWrite(InfluxOptions),
     Postgres(PostgresOptions),
@@ -51,19 +53,22 @@ enum Kind {
     Postgres,
     Redis,
     InfluxWrite,
+    Dubbo,
 }
 
 impl Kind {
     /// In the order of the help.
-    const ALL: [Self; 4] = [Self::Http, Self::Postgres, Self::Redis, Self::InfluxWrite];
+    const ALL: [Self; 5] =
+        [Self::Http, Self::Postgres, Self::Redis, Self::InfluxWrite, Self::Dubbo];
 
     fn of(named: Option<NamedWorkload>, url: &Url) -> Result<Self, String> {
         match (named, url.scheme()) {
             (None, Scheme::Http) => Ok(Self::Http),
             (None, Scheme::Postgres) => Ok(Self::Postgres),
             (None, Scheme::Redis) => Ok(Self::Redis),
+            (None, Scheme::Dubbo) => Ok(Self::Dubbo),
             (Some(NamedWorkload::InfluxWrite), Scheme::Http) => Ok(Self::InfluxWrite),
-            (Some(NamedWorkload::InfluxWrite), Scheme::Postgres | Scheme::Redis) => {
+            (Some(NamedWorkload::InfluxWrite), _) => {
                 Err("influx-write goes to http:// or https://".to_owned())
             }
         }
@@ -74,6 +79,7 @@ impl Kind {
             Self::Http => "http",
             Self::Postgres => "postgres",
             Self::Redis => "redis",
+            Self::Dubbo => "dubbo",
             Self::InfluxWrite => "influx-write",
         }
     }
@@ -85,6 +91,7 @@ impl Kind {
             Self::Http => HttpOptions::augment_args(none),
             Self::Postgres => PostgresOptions::augment_args(none),
             Self::Redis => RedisOptions::augment_args(none),
+            Self::Dubbo => DubboOptions::augment_args(none),
             Self::InfluxWrite => InfluxOptions::augment_args(none),
         };
         command.get_arguments().cloned().collect()
@@ -100,6 +107,7 @@ impl Kind {
             Self::Postgres => {
                 WorkloadOptions::Postgres(PostgresOptions::from_arg_matches(matches)?)
             }
+            Self::Dubbo => WorkloadOptions::Dubbo(DubboOptions::from_arg_matches(matches)?),
             Self::Redis => WorkloadOptions::Redis(RedisOptions::from_arg_matches(matches)?),
             Self::InfluxWrite => {
                 WorkloadOptions::InfluxWrite(InfluxOptions::from_arg_matches(matches)?)
@@ -195,6 +203,7 @@ impl WorkloadOptions {
             Self::InfluxWrite(_) => Kind::InfluxWrite.name(),
             Self::Postgres(_) => Kind::Postgres.name(),
             Self::Redis(_) => Kind::Redis.name(),
+            Self::Dubbo(_) => Kind::Dubbo.name(),
         }
     }
 
@@ -203,7 +212,7 @@ impl WorkloadOptions {
         match self {
             Self::Http(options) => &options.headers.header,
             Self::InfluxWrite(options) => &options.headers.header,
-            Self::Postgres(_) | Self::Redis(_) => &[],
+            Self::Postgres(_) | Self::Redis(_) | Self::Dubbo(_) => &[],
         }
     }
 }

@@ -1,0 +1,106 @@
+//! Dubbo: calls of one method of a service, at a provider that is reached directly. A call is
+//! encoded once; each request is a copy of it with a number of its own.
+
+mod reader;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use reader::CallReader;
+pub use settings::{CallOptions, DubboError};
+
+use std::sync::Arc;
+
+use wire::dubbo::{
+    Arguments, GENERIC_DESCRIPTOR, GENERIC_METHOD, RequestBody, descriptor_of,
+    put_generic_arguments, put_request,
+};
+use wire::hessian2::{Beans, Encoder};
+
+use crate::url::Url;
+use crate::workload::Workload;
+
+/// Where in a frame the number of the request stands (`ExchangeCodec`).
+const ID: std::ops::Range<usize> = 4..12;
+/// What a service without a version is called.
+const NO_VERSION: &str = "0.0.0";
+
+/// Calls a method of a service, and reads the answers.
+#[derive(Debug, Clone)]
+pub struct Dubbo {
+    /// A request, whose number is to be put in.
+    frame: Arc<[u8]>,
+    operation: String,
+}
+
+impl Dubbo {
+    /// Calls of the interface that the URL's path names. `version` and `group` of its query are
+    /// those of the service, where the options have none.
+    ///
+    /// # Errors
+    /// The URL names no interface, or the arguments are not values of their types.
+    pub fn new(url: &Url, options: &CallOptions) -> Result<Self, DubboError> {
+        let interface = settings::interface(url)?;
+        let of_url = |name: &str| {
+            url.parameters().find(|(own, _)| *own == name).map(|(_, value)| value.to_owned())
+        };
+        let version = options.version.clone().or_else(|| of_url("version"));
+        let group = options.group.clone().or_else(|| of_url("group"));
+        let timeout = options.timeout_ms.to_string();
+        let mut attachments: Vec<(&str, &str)> =
+            vec![("path", &interface), ("interface", &interface), ("timeout", &timeout)];
+        attachments.extend(version.as_deref().map(|version| ("version", version)));
+        attachments.extend(group.as_deref().map(|group| ("group", group)));
+        if options.is_generic {
+            attachments.push(("generic", "true"));
+        }
+        attachments.extend(options.attachments.iter().map(|(name, value)| (&**name, &**value)));
+        let types = options.types()?;
+        let beans = if options.is_generic { Beans::Maps } else { Beans::Objects };
+        let values = options.values(&types, beans)?;
+        let (mut encoder, mut generic) = (Encoder::default(), Vec::new());
+        let own_descriptor = descriptor_of(types.iter().copied());
+        let (method, descriptor, arguments) = if options.is_generic {
+            // What is sent as a map has the raw type for its name.
+            let raw: Vec<_> = types.iter().map(|name| settings::raw_type(name)).collect();
+            let raw: Vec<_> = raw.iter().map(String::as_str).collect();
+            put_generic_arguments(&mut generic, &mut encoder, &options.method, &raw, &values);
+            (GENERIC_METHOD, GENERIC_DESCRIPTOR, Arguments::Encoded(&generic))
+        } else {
+            (&*options.method, &*own_descriptor, Arguments::Values(&values))
+        };
+        let body = RequestBody {
+            path: &interface,
+            service_version: version.as_deref().unwrap_or(NO_VERSION),
+            method,
+            descriptor,
+            arguments,
+            attachments: &attachments,
+        };
+        let mut frame = Vec::new();
+        let bytes = put_request(&mut frame, &mut encoder, 0, true, &body);
+        settings::check_length(bytes)?;
+        Ok(Self { frame: frame.into(), operation: options.method.clone() })
+    }
+}
+
+impl Workload for Dubbo {
+    type Reader = CallReader;
+
+    fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize {
+        let begin = out.len();
+        out.extend_from_slice(&self.frame);
+        if let Some(id) = out.get_mut(begin + ID.start..begin + ID.end) {
+            id.copy_from_slice(&number.to_be_bytes());
+        }
+        0
+    }
+
+    fn reader(&self) -> CallReader {
+        CallReader::default()
+    }
+
+    fn operations(&self) -> Vec<String> {
+        vec![self.operation.clone()]
+    }
+}

@@ -1,0 +1,178 @@
+//! Reads answers of one connection. A frame with another number than that of the call under way is
+//! an answer that came late or twice, and is left out; a heartbeat is answered.
+
+use wire::dubbo::{
+    BODY_BYTES_DEFAULT_MAX, Event, Frame, FrameError, FrameReader, Kind as FrameKind, Message,
+    ResponseBody, Status, put_event,
+};
+use wire::hessian2::{Decoder, Limits, Value};
+
+use crate::recorder::Kind;
+use crate::workload::{Answer, Malformed, Reader};
+
+/// Kinds of response without an exception, with and without attachments (`DubboCodec`).
+const RESULTS: [i32; 4] = [1, 2, 4, 5];
+/// Kinds of response with an exception.
+const EXCEPTIONS: [i32; 2] = [0, 3];
+/// Characters of a provider's words that are kept.
+const WORDS_MAX: usize = 200;
+/// Answers to heartbeats that wait to be sent; a provider that asks for more is not heard.
+const OWED_BYTES_MAX: usize = 1024;
+
+/// Finds the answer to the call under way.
+#[derive(Debug)]
+pub struct CallReader {
+    frames: FrameReader,
+    state: CallState,
+}
+
+/// What is known of the connection apart from the frame that has begun.
+#[derive(Debug, Default)]
+struct CallState {
+    /// The number of the call under way; nothing once its answer has come.
+    awaited: Option<i64>,
+    number: u64,
+    /// The provider wants no further calls on this connection.
+    is_read_only: bool,
+    /// What the provider said instead of a result.
+    words: String,
+    /// Answers to heartbeats, which are to be sent.
+    owed: Vec<u8>,
+}
+
+impl Default for CallReader {
+    fn default() -> Self {
+        let frames = FrameReader::new(BODY_BYTES_DEFAULT_MAX);
+        Self { frames, state: CallState::default() }
+    }
+}
+
+impl CallState {
+    fn take(&mut self, frame: &Frame<'_>) -> Result<Option<Answer>, Malformed> {
+        let header = &frame.header;
+        match header.kind {
+            _ if header.is_event => self.take_event(frame).map(|()| None),
+            FrameKind::Request { .. } => Err(Malformed("the provider called a method of ours")),
+            FrameKind::Response { .. } if self.awaited != Some(header.id) => Ok(None),
+            FrameKind::Response { status } => {
+                self.awaited = None;
+                let kind = self.kind(frame, status)?;
+                let reusable = !self.is_read_only;
+                Ok(Some(Answer { kind, code: status.byte().into(), commands: 1, reusable }))
+            }
+        }
+    }
+
+    fn take_event(&mut self, frame: &Frame<'_>) -> Result<(), Malformed> {
+        let message = Message::decode(&frame.header, frame.body, Limits::default());
+        match message.map_err(|_| Malformed("an event of the connection can't be read"))? {
+            Message::Event(Event::ReadOnly) => self.is_read_only = true,
+            Message::Event(Event::Writeable) => self.is_read_only = false,
+            _ => {}
+        }
+        let is_asked = matches!(frame.header.kind, FrameKind::Request { is_two_way: true });
+        if is_asked && self.owed.len() < OWED_BYTES_MAX {
+            let kind = FrameKind::Response { status: Status::Ok };
+            put_event(&mut self.owed, kind, frame.header.id, &Event::Heartbeat);
+        }
+        Ok(())
+    }
+
+    /// Of a result its first number is read and no more, so that a large one costs nothing.
+    fn kind(&mut self, frame: &Frame<'_>, status: Status) -> Result<Kind, Malformed> {
+        if status == Status::Ok {
+            let kind = Decoder::new(frame.body, Limits::default()).int();
+            match kind.map_err(|_| Malformed("the answer can't be read"))? {
+                kind if RESULTS.contains(&kind) => return Ok(Kind::Succeeded),
+                kind if EXCEPTIONS.contains(&kind) => {}
+                _ => return Err(Malformed("the answer is of no kind that Dubbo has")),
+            }
+        }
+        let message = Message::decode(&frame.header, frame.body, Limits::default());
+        let words = match message.map_err(|_| Malformed("the answer can't be read"))? {
+            Message::Failure { status, message } => {
+                format!("status {} {}: {message}", status.byte(), status.name())
+            }
+            Message::Response(response) => match &response.body {
+                ResponseBody::Exception(thrown) => format!("exception {}", exception(thrown)),
+                ResponseBody::Value(_) | ResponseBody::Null => String::new(),
+            },
+            Message::Event(_) | Message::Request(_) => String::new(),
+        };
+        self.words = first_line(&words);
+        Ok(Kind::Server)
+    }
+}
+
+/// The class and message of an exception; of a generic call those that the provider threw.
+fn exception(thrown: &Value) -> String {
+    let Value::Object(object) = thrown else {
+        return thrown.as_str().map_or_else(|| format!("{thrown:?}"), str::to_owned);
+    };
+    let text = |field: &str| object.get(field).and_then(Value::as_str);
+    let class = text("exceptionClass").unwrap_or(&object.class.name);
+    match text("exceptionMessage").or_else(|| text("detailMessage")) {
+        Some(message) => format!("{class}: {message}"),
+        None => class.to_owned(),
+    }
+}
+
+/// Stack traces and lists of addresses follow on the first line.
+fn first_line(words: &str) -> String {
+    words.lines().next().unwrap_or_default().trim_end().chars().take(WORDS_MAX).collect()
+}
+
+fn malformed(error: FrameError) -> Malformed {
+    Malformed(match error {
+        FrameError::BadMagic(..) => "what came is not a frame of Dubbo",
+        FrameError::BodyTooLong { .. } => "the answer is longer than 8 MiB",
+    })
+}
+
+impl Reader for CallReader {
+    fn number(&mut self, number: u64) {
+        self.state.number = number;
+    }
+
+    fn begin(&mut self, _: usize) {
+        self.state.awaited = Some(self.state.number.cast_signed());
+        self.state.words.clear();
+    }
+
+    fn go_on(&mut self, request: &mut Vec<u8>, _: usize) -> usize {
+        request.append(&mut self.state.owed);
+        request.len()
+    }
+
+    fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, Malformed> {
+        let (mut rest, mut answer) = (bytes, None);
+        while let Some(frame) = self.frames.read(&mut rest).map_err(malformed)? {
+            answer = self.state.take(&frame)?.or(answer);
+        }
+        Ok(answer.map(|answer| Answer {
+            reusable: answer.reusable && !self.state.is_read_only,
+            ..answer
+        }))
+    }
+
+    fn unasked(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+        self.read(bytes)?;
+        out.append(&mut self.state.owed);
+        match self.state.is_read_only {
+            true => Err(Malformed("the provider takes no further calls (read-only)")),
+            false => Ok(()),
+        }
+    }
+
+    fn ended(&mut self) -> Option<Answer> {
+        None
+    }
+
+    fn begun(&self) -> Option<String> {
+        self.frames.is_within_a_frame().then(|| "a part of a frame".to_owned())
+    }
+
+    fn failure(&self, _: &Answer) -> String {
+        self.state.words.clone()
+    }
+}

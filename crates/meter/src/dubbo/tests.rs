@@ -1,0 +1,174 @@
+use proptest::prelude::{any, proptest};
+use serde_json::json;
+use wire::dubbo::{
+    Event, Header, Kind as FrameKind, Message, Response, ResponseBody, Status, put_event,
+    put_failure, put_response,
+};
+use wire::hessian2::{Class, Encoder, Limits, Object, Value};
+
+use super::{CallOptions, CallReader, Dubbo};
+use crate::recorder::Kind;
+use crate::workload::{Reader as _, Workload as _};
+
+const URL: &str = "dubbo://h/com.acme.Echo?version=1.0&group=a";
+
+fn dubbo(options: &CallOptions) -> Dubbo {
+    Dubbo::new(&URL.parse().unwrap(), options).unwrap()
+}
+
+fn echo() -> CallOptions {
+    let arguments = json!(["a", 5]);
+    let types = "java.lang.String, int".into();
+    CallOptions { method: "echo".into(), types, arguments, ..CallOptions::default() }
+}
+
+fn result(id: i64, body: ResponseBody) -> Vec<u8> {
+    let mut out = Vec::new();
+    let response = Response { body, attachments: None };
+    put_response(&mut out, &mut Encoder::default(), id, &response);
+    out
+}
+
+fn waiting(number: u64) -> CallReader {
+    let mut reader = CallReader::default();
+    reader.number(number);
+    reader.begin(0);
+    reader
+}
+
+#[test]
+fn a_call_is_what_its_options_say_and_has_the_number_of_its_request() {
+    let mut out = vec![7];
+    dubbo(&echo()).request(258, &mut out);
+    let header = Header::parse(&out[1..], u32::MAX).unwrap().unwrap();
+    assert_eq!((header.id, header.kind), (258, FrameKind::Request { is_two_way: true }));
+    let Ok(Message::Request(call)) = Message::decode(&header, &out[17..], Limits::default()) else {
+        panic!("a request")
+    };
+    assert_eq!((&*call.path, &*call.method), ("com.acme.Echo", "echo"));
+    assert_eq!(call.descriptor, "Ljava/lang/String;I");
+    assert_eq!(call.arguments, [Value::from("a"), Value::Int(5)]);
+    assert_eq!(call.service_version.as_deref(), Some("1.0"));
+    assert_eq!(call.attachments.get("group"), Some(&Value::from("a")));
+}
+
+#[test]
+fn a_generic_call_names_its_method_and_types() {
+    let mut out = Vec::new();
+    dubbo(&CallOptions { is_generic: true, ..echo() }).request(1, &mut out);
+    let header = Header::parse(&out, u32::MAX).unwrap().unwrap();
+    let Ok(Message::Request(call)) = Message::decode(&header, &out[16..], Limits::default()) else {
+        panic!("a request")
+    };
+    assert_eq!((&*call.method, call.arguments.len()), ("$invoke", 3));
+    assert_eq!(call.arguments[0], Value::from("echo"));
+    assert_eq!(call.attachments.get("generic"), Some(&Value::from("true")));
+}
+
+#[test]
+fn what_is_no_call_is_told() {
+    let of = |url: &str, options: CallOptions| {
+        Dubbo::new(&url.parse().unwrap(), &options).unwrap_err().to_string()
+    };
+    assert!(of("dubbo://h", echo()).contains("no interface"));
+    for (types, words) in [
+        ("int", "2 arguments and 1 types"),
+        ("int,int", "argument 1: \"a\" is not int"),
+        ("java.util.List<int", "do not match"),
+    ] {
+        let told = of(URL, CallOptions { types: types.into(), ..echo() });
+        assert!(told.contains(words), "{told}");
+    }
+}
+
+#[test]
+fn a_result_is_a_success_and_the_rest_is_in_the_words_of_the_provider() {
+    let thrown = |class: &str, fields: &[(&str, &str)]| {
+        let (fields, values) =
+            fields.iter().map(|(name, text)| ((*name).to_owned(), Value::from(*text))).unzip();
+        let class = Class { name: class.into(), fields };
+        ResponseBody::Exception(Value::Object(Object { class: class.into(), values }))
+    };
+    let generic = [("exceptionClass", "com.acme.Gone"), ("exceptionMessage", "no such order\nat")];
+    let mut full = Vec::new();
+    put_failure(&mut full, 3, Status::ServerThreadpoolExhausted, "pool is full");
+    for (bytes, words) in [
+        (result(3, ResponseBody::Null), None),
+        (result(3, ResponseBody::Value(Value::from("x"))), None),
+        (
+            result(3, thrown("com.acme.Gone", &[("detailMessage", "no such order")])),
+            Some("exception com.acme.Gone: no such order"),
+        ),
+        (
+            result(3, thrown("org.apache.dubbo.rpc.service.GenericException", &generic)),
+            Some("exception com.acme.Gone: no such order"),
+        ),
+        (full, Some("status 100 SERVER_THREADPOOL_EXHAUSTED_ERROR: pool is full")),
+    ] {
+        let mut reader = waiting(3);
+        let answer = reader.read(&bytes).unwrap().unwrap();
+        assert!(answer.reusable);
+        match words {
+            None => assert_eq!(answer.kind, Kind::Succeeded),
+            Some(words) => {
+                assert_eq!((answer.kind, &*reader.failure(&answer)), (Kind::Server, words))
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_came_late_or_twice_is_nobody_elses() {
+    let mut reader = waiting(4);
+    let old = result(3, ResponseBody::Null);
+    assert_eq!(reader.read(&old), Ok(None));
+    let twice = [result(4, ResponseBody::Null), result(4, ResponseBody::Null)].concat();
+    assert!(reader.read(&twice).unwrap().is_some());
+    let mut out = Vec::new();
+    assert_eq!((reader.unasked(&old, &mut out), out.len()), (Ok(()), 0));
+}
+
+#[test]
+fn heartbeats_are_answered_and_a_provider_that_leaves_gets_no_further_call() {
+    let (mut reader, mut beat, mut leaving) = (waiting(4), Vec::new(), Vec::new());
+    put_event(&mut beat, FrameKind::Request { is_two_way: true }, 9, &Event::Heartbeat);
+    put_event(&mut leaving, FrameKind::Request { is_two_way: false }, 10, &Event::ReadOnly);
+    assert_eq!(reader.read(&beat), Ok(None));
+    let mut request = Vec::new();
+    let length = reader.go_on(&mut request, 0);
+    let header = Header::parse(&request[..length], 99).unwrap().unwrap();
+    assert_eq!((header.id, header.is_event), (9, true));
+    assert_eq!(header.kind, FrameKind::Response { status: Status::Ok });
+    assert_eq!(reader.read(&leaving), Ok(None));
+    let answer = reader.read(&result(4, ResponseBody::Null)).unwrap().unwrap();
+    assert_eq!((answer.kind, answer.reusable), (Kind::Succeeded, false));
+    assert!(CallReader::default().unasked(&leaving, &mut request).is_err());
+}
+
+#[test]
+fn garbage_and_bodies_over_the_limit_are_malformed() {
+    assert!(waiting(1).read(b"HTTP/1.1 200").is_err());
+    let mut long = result(1, ResponseBody::Null);
+    long[12..16].copy_from_slice(&(9_u32 << 20).to_be_bytes());
+    assert!(waiting(1).read(&long).unwrap_err().0.contains("8 MiB"));
+}
+
+proptest! {
+    #[test]
+    fn an_answer_is_found_in_any_pieces(cut in 0_usize..40, text in ".{0,20}") {
+        let bytes = result(1, ResponseBody::Value(Value::String(text)));
+        let mut reader = waiting(1);
+        let (front, behind) = bytes.split_at(cut.min(bytes.len() - 1));
+        assert_eq!(reader.read(front), Ok(None));
+        assert!(reader.read(behind).unwrap().is_some());
+    }
+
+    #[test]
+    fn no_bytes_panic(bytes: Vec<u8>, status in any::<u8>()) {
+        let mut framed = vec![0xda, 0xbb, 2, status, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+        framed.push(bytes.len().min(255) as u8);
+        framed.extend_from_slice(&bytes);
+        let _ = waiting(1).read(&framed);
+        let _ = waiting(1).read(&bytes);
+    }
+}

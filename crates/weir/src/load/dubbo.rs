@@ -1,0 +1,82 @@
+//! What a load of Dubbo is made of.
+
+use clap::Args;
+use meter::dubbo::{CallOptions, Dubbo};
+use meter::url::Url;
+use serde_json::{Value, json};
+use units::Duration;
+
+use crate::exit::Failure;
+
+/// The method that is called, and with which arguments.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Dubbo")]
+pub struct DubboOptions {
+    // Its text is that of HTTP's option, which has the same name.
+    #[arg(long, short = 'X', value_name = "NAME")]
+    method: Option<String>,
+    /// The Java types of the method's parameters, as java.lang.String,int
+    #[arg(long, value_name = "TYPE,...", default_value = "", hide_default_value = true)]
+    types: String,
+    /// The arguments as a JSON array; an object is a bean of its type, or of its `class`
+    #[arg(long, value_name = "JSON", value_parser = arguments)]
+    arguments: Option<Value>,
+    /// Calls the method through `$invoke` of GenericService, with beans as maps
+    #[arg(long)]
+    generic: bool,
+    /// An attachment, as name=value; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = attachment)]
+    attachment: Vec<(String, String)>,
+    /// The version of the service; without it the URL's `version`, or none
+    #[arg(long, value_name = "VERSION")]
+    service_version: Option<String>,
+    /// The group of the service; without it the URL's `group`, or none
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
+}
+
+fn arguments(text: &str) -> Result<Value, String> {
+    let read = serde_json::from_str::<Value>(text).map_err(|error| error.to_string())?;
+    let words = "the arguments are a JSON array, as '[\"text\", 5]'";
+    read.is_array().then_some(read).ok_or_else(|| words.to_owned())
+}
+
+fn attachment(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) =
+        pair.ok_or_else(|| format!("{text:?} is not an attachment: write it as name=value"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+impl DubboOptions {
+    /// The workload for that provider, which is told how long an answer may take.
+    pub fn workload(&self, url: &Url, timeout: &Duration) -> Result<Dubbo, Failure> {
+        let words = "a load of Dubbo calls one method of the interface: name it by --method";
+        let method = self.method.clone().ok_or_else(|| Failure::other(words))?;
+        let timeout = timeout.get();
+        let options = CallOptions {
+            method,
+            types: self.types.clone(),
+            arguments: self.arguments.clone().unwrap_or_default(),
+            is_generic: self.generic,
+            attachments: self.attachment.clone(),
+            version: self.service_version.clone(),
+            group: self.group.clone(),
+            timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+        };
+        Dubbo::new(url, &options).map_err(Failure::other)
+    }
+
+    /// What is called, without values that may be secret.
+    pub fn described(&self) -> Value {
+        let names = self.attachment.iter().map(|(name, _)| name).collect::<Vec<_>>();
+        json!({
+            "method": self.method,
+            "types": self.types,
+            "generic": self.generic,
+            "attachments": names,
+            "service_version": self.service_version,
+            "group": self.group,
+        })
+    }
+}
