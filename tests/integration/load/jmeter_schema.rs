@@ -20,8 +20,9 @@ fn server() -> Witness {
 
 const LOAD: [&str; 6] = ["--rate", "100", "--connections", "30", "--timeout", "150ms"];
 
-/// What panels for JMeter's measurement ask.
-const QUERIES: [&str; 7] = [
+/// What panels for JMeter's measurement ask: those of Grafana's dashboard 5496, their variables
+/// filled in, and of the template that JMeter brings along.
+const QUERIES: [&str; 21] = [
     "SELECT sum(\"count\") FROM jmeter WHERE transaction = 'all' AND statut = 'all'",
     "SELECT sum(\"countError\") FROM jmeter WHERE transaction = 'all'",
     "SELECT sum(\"count\") FROM jmeter WHERE transaction != 'all' AND statut = 'ok'",
@@ -29,6 +30,34 @@ const QUERIES: [&str; 7] = [
     "SELECT max(\"max\") FROM jmeter WHERE statut = 'all' AND transaction != 'all'",
     "SELECT mean(\"pct95.0\") FROM jmeter WHERE statut = 'ok' GROUP BY transaction",
     "SELECT mean(\"count\") / 5 FROM jmeter WHERE transaction = 'all' AND statut = 'all'",
+    // 5496: totals, errors and rates of the run.
+    "SELECT sum(\"count\") FROM jmeter WHERE (application =~ /^weir$/ AND transaction = 'all') \
+     GROUP BY time(5s) fill(null)",
+    "SELECT sum(\"countError\") FROM jmeter WHERE (transaction = 'all' AND application =~ \
+     /^weir$/) GROUP BY time(5s) fill(null)",
+    "SELECT mean(\"count\") / 5 FROM jmeter WHERE (transaction = 'all' AND application =~ \
+     /^weir$/) GROUP BY time(5s) fill(null)",
+    "SELECT sum(\"count\") FROM jmeter WHERE (application =~ /^weir$/ AND responseCode !~ /^$/) \
+     GROUP BY transaction, responseCode, responseMessage",
+    // 5496: of each transaction.
+    "SELECT last(\"count\") / 5 FROM jmeter WHERE (transaction !~ /all|internal/ AND statut = \
+     'ok') GROUP BY time(5s)",
+    "SELECT last(\"pct90.0\") FROM jmeter WHERE (transaction !~ /all|internal/ AND statut = 'ok') \
+     GROUP BY time(5s) fill(null)",
+    "SELECT mean(\"pct99.0\") AS \"99pct\" FROM jmeter WHERE (application =~ /^weir$/ AND \
+     transaction !~ /[Ii]nternal/) GROUP BY transaction",
+    // JMeter's template.
+    "SELECT last(startedT) FROM jmeter WHERE application =~ /weir$/ GROUP BY time(5s) fill(null)",
+    "SELECT sum(hit) / 30 FROM jmeter WHERE application = 'weir' AND transaction = 'all' GROUP BY \
+     time(30s)",
+    "SELECT sum(\"countError\") / sum(\"count\") FROM jmeter WHERE application =~ /weir$/ AND \
+     transaction = 'all'",
+    "SELECT mean(\"avg\") FROM jmeter WHERE application =~ /weir$/ GROUP BY time(5s), transaction",
+    "SELECT last(\"count\") / 30 FROM jmeter WHERE statut = 'ko' GROUP BY time(30s), transaction \
+     fill(null)",
+    "SHOW TAG VALUES FROM jmeter WITH KEY IN (transaction, application) WHERE application =~ \
+     /weir/ AND transaction !~ /all/",
+    "SELECT text, title FROM events WHERE application =~ /weir/",
 ];
 
 fn number(answer: &Value) -> f64 {
@@ -46,6 +75,13 @@ fn shows_the_report(ask: impl Fn(&str) -> Value, place: &Path, run: &str) {
     assert!((150.0..1_000.0).contains(&max), "{max}");
     assert_eq!(number(&ask("SELECT count(text) FROM events")), 2.0);
     assert_eq!(number(&ask("SELECT max(startedT) FROM jmeter")), 30.0);
+    let share = number(&ask(QUERIES[16]));
+    assert!((share - failed / all).abs() < 1e-9, "{share}");
+    // A rate of rows is the whole run's.
+    let rows = &ask(QUERIES[7])["results"][0]["series"][0]["values"];
+    let rows = rows.as_array().expect("there are rows").iter().filter(|row| !row[1].is_null());
+    let rate = number(&ask(QUERIES[6]));
+    assert!((rate * 5.0 * rows.count() as f64 - all).abs() < 1e-6, "{rate}");
 }
 
 fn store() -> Weir {

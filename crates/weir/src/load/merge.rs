@@ -79,9 +79,8 @@ impl Command {
         // A run of one load has no list of them.
         let loads = run["loads"].as_array().map_or(std::slice::from_ref(run), Vec::as_slice);
         let connections = loads.iter().filter_map(|load| load["connections"].as_u64()).sum();
-        let name = self.place.path();
-        let name = name.file_name().unwrap_or_default().to_string_lossy();
-        Stream::of_merge(url, &self.schema, &name, parts.operations(), connections).map(Some)
+        let run_id = loads.first().and_then(|load| load["run_id"].as_str()).unwrap_or_default();
+        Stream::of_merge(url, &self.schema, run_id, parts.operations(), connections).map(Some)
     }
 }
 
