@@ -20,6 +20,11 @@ use crate::sharing::{PartInjector, Sharing};
 use crate::verdict::{THRESHOLDS, Thresholds};
 pub use live::{EndedPart, LiveMerge};
 
+/// The key of a run's description that stands for what its results do not keep of what is sent.
+pub const FINGERPRINT: &str = "fingerprint";
+/// The key of its loads, where a run has several.
+const LOADS: &str = "loads";
+
 /// What a part of a run leaves besides its windows: `part.json`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PartFile {
@@ -104,9 +109,10 @@ impl PartDirectory {
     /// What was run, but for what is of this part alone.
     fn run(&self) -> Value {
         let mut run = self.about["run"].clone();
-        if let Some(run) = run.as_object_mut() {
-            run.remove("part");
-        }
+        let forget = |of: &mut Value| of.as_object_mut().and_then(|of| of.remove("part"));
+        forget(&mut run);
+        let loads = run.get_mut(LOADS).and_then(Value::as_array_mut).into_iter().flatten();
+        loads.for_each(|load| drop(forget(load)));
         run
     }
 
@@ -128,11 +134,7 @@ impl PartDirectory {
         if mine.outcome.thresholds != theirs.outcome.thresholds {
             return Some("their files have other thresholds of a verdict".to_owned());
         }
-        let (mine, theirs) = (self.run(), other.run());
-        let keys = mine.as_object().into_iter().flatten().map(|(key, _)| key);
-        let differing = { keys }.find(|key| mine[*key] != theirs[*key]);
-        let differing = differing.map(|key| format!("{key} is {} and {}", mine[key], theirs[key]));
-        differing.or_else(|| (mine != theirs).then(|| "their run files differ".to_owned()))
+        difference(&self.run(), &other.run())
     }
 
     fn rows(&self) -> Result<Vec<Row>, MergeError> {
@@ -151,6 +153,33 @@ impl PartDirectory {
             requests: 0,
         })
     }
+}
+
+/// What differs first between the descriptions of two runs, in words.
+fn difference(mine: &Value, theirs: &Value) -> Option<String> {
+    if mine == theirs {
+        return None;
+    }
+    let keys = [mine, theirs].into_iter().filter_map(Value::as_object).flat_map(|of| of.keys());
+    let differing = { keys }.find(|key| mine[key.as_str()] != theirs[key.as_str()]);
+    let Some(key) = differing.map(String::as_str) else {
+        return Some("their run files differ".to_owned());
+    };
+    let (mine, theirs) = (&mine[key], &theirs[key]);
+    Some(match (key, mine.as_array(), theirs.as_array()) {
+        (FINGERPRINT, ..) => {
+            "what they send differs in a body, a step, a header's value, a login, \
+                              --insecure, or what is in a file that they read"
+                .to_owned()
+        }
+        (LOADS, Some(mine), Some(theirs)) if mine.len() == theirs.len() => {
+            let unlike = mine.iter().zip(theirs).find_map(|(mine, theirs)| {
+                Some(format!("of the load {}, {}", mine["name"], difference(mine, theirs)?))
+            });
+            unlike.unwrap_or_default()
+        }
+        _ => format!("{key} is {mine} and {theirs}"),
+    })
 }
 
 /// The log of a part, read window by window.
@@ -243,6 +272,7 @@ impl Parts {
         if let Some(run) = run.as_object_mut() {
             let merged = self.0.iter().map(|part| part.part().to_string()).collect::<Vec<_>>();
             run.insert("parts".to_owned(), merged.into());
+            run.remove(FINGERPRINT);
         }
         run
     }

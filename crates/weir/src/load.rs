@@ -4,6 +4,7 @@ mod agents;
 mod compare;
 mod dubbo;
 mod file;
+mod fingerprint;
 mod http;
 mod influx;
 mod inputs;

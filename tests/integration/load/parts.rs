@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rig::process::Process;
 use rig::redis::Redis;
@@ -134,6 +134,106 @@ fn what_is_not_one_run_is_not_merged_and_what_lacks_a_part_is_invalid() {
         let (_, text) = load(place, &[&[url.as_str()], args].concat());
         assert!(text.contains(said), "{text}");
     }
+}
+
+#[test]
+fn parts_that_send_other_bytes_are_not_merged_and_their_secrets_are_nowhere() {
+    let (server, place) = (Witness::start(Manner::default()), places::directory());
+    let (place, url, start) = (place.path(), server.url(), soon());
+    let part = |of: &str, body: &str, token: &str| {
+        let token = format!("Authorization: Token {token}");
+        let more = ["--rate", "40", "--connections", "4", "--body", body, "-H", &token];
+        part(place, &url, of, &start, &more)
+    };
+    ended([
+        part("1/4", "hush-body", "hush-token"),
+        part("2/4", "hush-body", "hush-token"),
+        part("3/4", "hash-body", "hush-token"),
+        part("4/4", "hush-body", "hash-token"),
+    ]);
+    for other in ["3-of-4", "4-of-4"] {
+        let (code, text) = load(place, &["merge", "1-of-4", other, "--out", "none"]);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("what they send differs in a body"), "{text}");
+    }
+    let (code, text) = load(place, &["merge", "1-of-4", "2-of-4", "--out", "two"]);
+    assert_eq!(code, Some(4), "{text}");
+    for directory in ["1-of-4", "two"] {
+        for file in fs::read_dir(place.join(directory)).unwrap() {
+            let bytes = fs::read(file.unwrap().path()).unwrap();
+            let text = String::from_utf8_lossy(&bytes);
+            assert!(!text.contains("hush-"), "a secret is in the results");
+        }
+    }
+}
+
+#[test]
+fn parts_of_several_loads_are_merged_load_by_load() {
+    let (one, two, place) =
+        (Witness::start(Manner::default()), Witness::start(Manner::default()), places::directory());
+    let (place, start) = (place.path(), soon());
+    let text = |rate: u32| {
+        format!(
+            "duration = '2s'\nwarmup = '0s'\nconnections = 4\nrequire = ['rate>1000 of two']\n\
+             [[load]]\nname = 'one'\nurl = '{}'\nrate = 60\n\
+             [[load]]\nname = 'two'\nurl = '{}'\nrate = {rate}\n",
+            one.url(),
+            two.url()
+        )
+    };
+    fs::write(place.join("mix.toml"), text(40)).unwrap();
+    fs::write(place.join("other.toml"), text(20)).unwrap();
+    let part = |file: &str, of: &str, out: &str| {
+        let mut command = Command::new(places::weir());
+        command.current_dir(place).args(["load", "run", file, "--run-id", "night"]);
+        command.args(["--start-at", &start, "--part", of, "--out", out]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    ended([
+        part("mix.toml", "1/2", "a"),
+        part("mix.toml", "2/2", "b"),
+        part("other.toml", "2/2", "c"),
+    ]);
+    let (code, text) = load(place, &["merge", "a", "b", "--out", "all"]);
+    assert!(matches!(code, Some(3 | 4)), "{text}");
+    let all = report(place, "all");
+    let operations = all["operations"].as_array().expect("there are operations").iter();
+    let counts = operations.map(|of| (of["name"].as_str(), of["latency"]["count"].as_u64()));
+    let counts: Vec<_> = counts.collect();
+    assert_eq!(counts, [(Some("one"), Some(120)), (Some("two"), Some(80))]);
+    assert_eq!(all["missed"].as_array().map(Vec::len), Some(1), "{text}");
+    let (code, text) = load(place, &["merge", "a", "c", "--out", "none"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("of the load \"two\", pace is"), "{text}");
+}
+
+#[test]
+fn a_merge_says_that_parts_were_aborted_or_have_used_up_their_rows() {
+    let slow = Manner { delays: vec![Duration::from_millis(300)], ..Manner::default() };
+    let (slow, place) = (Witness::start(slow), places::directory());
+    let (place, start) = (place.path(), soon());
+    let more = ["--rate", "40", "--connections", "40", "--abort", "p99<100ms"];
+    let aborted = ["1/2", "2/2"].map(|of| part(place, &slow.url(), of, &start, &more));
+    for part in aborted {
+        let output = part.wait_with_output().expect("it was started");
+        assert!(words(&output).contains("ABORTED  p99<100ms"), "{}", words(&output));
+    }
+    let (code, text) = load(place, &["merge", "1-of-2", "2-of-2", "--out", "aborted"]);
+    assert!(matches!(code, Some(3 | 4)) && text.contains("ABORTED  p99<100ms"), "{text}");
+    let sum = |runs: [&str; 2]| runs.map(|run| report(place, run)["requests"].as_u64().unwrap());
+    let requests = |run| report(place, run)["requests"].as_u64();
+    assert_eq!(requests("aborted"), Some(sum(["1-of-2", "2-of-2"]).iter().sum()), "{text}");
+
+    let (server, start) = (Witness::start(Manner::default()), soon());
+    let rows: String = (0..400).map(|n| format!("{n}\n")).collect();
+    fs::write(place.join("rows.csv"), format!("n\n{rows}")).expect("there is room");
+    let more = ["--closed", "--think", "10ms", "--connections", "4", "--data", "rows.csv=once"];
+    let more = [&more[..], &["--body", "{{n}}"]].concat();
+    // Other numbers of parts have other directories.
+    ended(["1/3", "2/3", "3/3"].map(|of| part(place, &server.url(), of, &start, &more)));
+    let (code, text) = load(place, &["merge", "1-of-3", "2-of-3", "3-of-3", "--out", "rows"]);
+    assert!(matches!(code, Some(0 | 4)), "{text}");
+    assert!(text.contains("ENDED  after") && text.contains("each row of the data"), "{text}");
 }
 
 #[test]

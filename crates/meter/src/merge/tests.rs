@@ -132,10 +132,29 @@ fn directories_of_other_runs_are_told() {
     };
     assert_eq!(told(&[&first, &second]), Ok(()));
     assert!(told(&[&first, &faster]).unwrap_err().ends_with("rate is 9 and 10"));
+    let (unlike, _) = write(&place, "3/4", 1, &json!({ "rate": 9, "fingerprint": "ab" }));
+    let error = told(&[&first, &unlike]).unwrap_err();
+    assert!(error.contains("what they send differs") && !error.contains("ab\""), "{error}");
     assert!(told(&[&second, &second]).unwrap_err().ends_with("both are part 2/4"));
     assert!(told(&[&first]).unwrap_err().contains("at least two"));
     std::fs::remove_file(second.join(directory::PART)).unwrap();
     assert!(told(&[&first, &second]).unwrap_err().contains("has no part of a run"));
     std::fs::write(second.join(directory::PART), "{").unwrap();
     assert!(told(&[&first, &second]).unwrap_err().contains("can't be read"));
+}
+
+#[test]
+fn a_load_that_differs_is_named_and_the_part_of_each_load_is_not_compared() {
+    let place = tempfile::tempdir().unwrap();
+    let run = |part: &str, rate: u64| {
+        let load = |name: &str, rate: u64| json!({ "name": name, "rate": rate, "part": part });
+        json!({ "url": "u", "fingerprint": "ab", "loads": [load("a", 1), load("b", rate)] })
+    };
+    let (first, _) = write(&place, "1/3", 1, &run("1/3", 2));
+    let (second, _) = write(&place, "2/3", 1, &run("2/3", 2));
+    let (other, _) = write(&place, "3/3", 1, &run("3/3", 3));
+    let parts = Parts::read(&[first.clone(), second]).unwrap();
+    assert!(parts.run().get(FINGERPRINT).is_none(), "it has done its work");
+    let error = Parts::read(&[first, other]).map(drop).unwrap_err().to_string();
+    assert!(error.ends_with("of the load \"b\", rate is 2 and 3"), "{error}");
 }

@@ -12,6 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use meter::postgres::Options;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::postgres::PgLogin;
@@ -28,6 +29,8 @@ pub struct Inputs {
     has_login: Cell<bool>,
     /// When the points of writes begin, in nanoseconds since 1970.
     pub begin_ns: u64,
+    /// SHA-256 of each file that was read, by its name.
+    digests: RefCell<BTreeMap<String, [u8; 32]>>,
 }
 
 /// Where files are read.
@@ -65,7 +68,7 @@ impl Inputs {
         let since = begin.duration_since(UNIX_EPOCH).unwrap_or_default();
         let begin_ns = u64::try_from(since.as_nanos()).unwrap_or_default();
         let (login, has_login) = (PgLogin::of_environment(), Cell::new(false));
-        Self { files, login, has_login, begin_ns }
+        Self { files, login, has_login, begin_ns, digests: RefCell::default() }
     }
 
     /// What was taken so far, to be sent.
@@ -92,8 +95,8 @@ impl Inputs {
         };
         let files = sent.files.into_iter().map(decode).collect::<io::Result<_>>()?;
         let files = Files::Sent { files, scratch: OnceCell::new() };
-        let has_login = Cell::new(true);
-        Ok(Self { files, login: sent.login, has_login, begin_ns: sent.begin_ns })
+        let (login, has_login, begin_ns) = (sent.login, Cell::new(true), sent.begin_ns);
+        Ok(Self { files, login, has_login, begin_ns, digests: RefCell::default() })
     }
 
     /// Reads a file of at most so many bytes.
@@ -101,6 +104,18 @@ impl Inputs {
     /// # Errors
     /// It can't be read, is longer, or is none of those that may be read.
     pub fn read(&self, name: &str, bytes_max: usize) -> io::Result<Vec<u8>> {
+        let bytes = self.read_from_files(name, bytes_max)?;
+        self.digests.borrow_mut().insert(name.to_owned(), Sha256::digest(&bytes).into());
+        Ok(bytes)
+    }
+
+    /// SHA-256 of each file that was read so far, in the order of their names.
+    pub fn digests(&self) -> Vec<(String, [u8; 32])> {
+        let digests = self.digests.borrow();
+        digests.iter().map(|(name, digest)| (name.clone(), *digest)).collect()
+    }
+
+    fn read_from_files(&self, name: &str, bytes_max: usize) -> io::Result<Vec<u8>> {
         match &self.files {
             Files::OfMachine => read(Path::new(name), bytes_max),
             Files::Below { folder, read: known } => {
@@ -133,8 +148,9 @@ impl Inputs {
     pub fn path(&self, file: &Path) -> io::Result<PathBuf> {
         let name = file.to_string_lossy();
         match &self.files {
-            Files::OfMachine => Ok(file.to_owned()),
-            Files::Below { .. } => self.read(&name, SENT_BYTES_MAX).map(|_| file.to_owned()),
+            Files::OfMachine | Files::Below { .. } => {
+                self.read(&name, SENT_BYTES_MAX).map(|_| file.to_owned())
+            }
             Files::Sent { files, scratch } => {
                 let bytes = self.read(&name, SENT_BYTES_MAX)?;
                 let number = files.keys().position(|known| *known == name).unwrap_or_default();

@@ -43,7 +43,7 @@ pub fn find(
         let rate = search.rate();
         let path = place.join(format!("{number:02}-{rate:.0}"));
         let named = [(LOAD.to_owned(), command)];
-        let results = Results::create(&named, path, &operations, STEP)?;
+        let results = Results::create(&named, path, &operations, STEP, None)?;
         let schedule = Schedule::new(vec![Segment::constant(rate, STEP)], command.speed.arrivals());
         load.plan.pace = Pace::Open(schedule.map_err(Failure::other)?);
         injectors.at_rate(rate);

@@ -8,7 +8,7 @@ use clap::Args;
 use meter::directory::{self, Directory, DirectoryError, RUN_FILE, TEXT};
 use meter::engine::{FinishedWindow, Outcome};
 use meter::machine;
-use meter::merge::PartFile;
+use meter::merge::{FINGERPRINT, PartFile};
 use meter::part::RunPart;
 use meter::report;
 use meter::schedule::Segment;
@@ -73,14 +73,19 @@ pub struct Results {
 }
 
 impl Results {
-    /// Makes the directory, before anything is sent.
+    /// Makes the directory, before anything is sent; a part has a fingerprint of what it sends.
     pub fn create(
         named: &[NamedLoad<'_>],
         path: PathBuf,
         operations: &[String],
         duration: Duration,
+        fingerprint: Option<String>,
     ) -> Result<Self, Failure> {
-        let results = Self::of(path, &describe_all(named), operations, &run_file(named))?;
+        let mut run = describe_all(named);
+        if let Some(fingerprint) = fingerprint {
+            run[FINGERPRINT] = fingerprint.into();
+        }
+        let results = Self::of(path, &run, operations, &run_file(named))?;
         let shared = named.first().map(|(_, first)| &first.shared);
         let part = shared.and_then(|shared| Some((shared.part?, shared.run_id.clone()?)));
         Ok(Self { directory: results.directory.lasting(duration), part, ..results })
@@ -276,6 +281,8 @@ fn describe(command: &Command) -> Value {
         "connections": means.connections,
         "threads": means.threads,
         "timeout": means.timeout.to_string(),
+        "ca": means.ca,
+        "insecure": means.insecure,
         "require": words(require),
         "abort": words(abort),
         "think": command.given.get("think").and_then(toml::Value::as_str),

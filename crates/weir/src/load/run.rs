@@ -12,6 +12,7 @@ use serde_json::Value;
 use toml::Table;
 
 use super::agents::Fleet;
+use super::fingerprint::fingerprint;
 use super::inputs::Inputs;
 use super::ledger::Ledger;
 use super::limit;
@@ -67,6 +68,8 @@ pub struct MadeLoads {
     pub operations: Vec<String>,
     /// What a ledger has to say of each.
     pub kept: Vec<Value>,
+    /// What parts of one run have in common, where they are a part.
+    pub fingerprint: Option<String>,
 }
 
 impl MadeLoads {
@@ -89,7 +92,8 @@ impl MadeLoads {
         for load in &mut loads {
             load.plan.abort = on(&load.plan.abort, &operations)?;
         }
-        Ok(Self { loads, operations, kept })
+        let fingerprint = fingerprint(named, inputs)?;
+        Ok(Self { loads, operations, kept, fingerprint })
     }
 }
 
@@ -152,7 +156,7 @@ pub fn run(
         true => Inputs::below(source.folder.clone(), begin),
     };
     let ledger = first.ledger.then(|| Ledger::new(&path, first.shared.number()));
-    let MadeLoads { mut loads, operations, kept } =
+    let MadeLoads { mut loads, operations, kept, fingerprint } =
         MadeLoads::new(named, &inputs, &stop, ledger.as_ref())?;
     let require = first.demands(&operations)?;
     let sought = first.sought(&operations, loads.len())?;
@@ -166,7 +170,7 @@ pub fn run(
     let duration = loads[0].plan.duration();
     let connections = named.iter().map(|(_, command)| command.connections()).sum();
     let mut stream = Stream::begin(&first.stream, &run_id, &operations, connections)?;
-    let mut results = Results::create(named, path.clone(), &operations, duration)?;
+    let mut results = Results::create(named, path.clone(), &operations, duration, fingerprint)?;
     // Agents keep ledgers of their own.
     let own_ledger = ledger.filter(|_| matches!(injectors, Injectors::Here));
     let begun = own_ledger.map(|ledger| ledger.begin(named, kept, &inputs)).transpose();

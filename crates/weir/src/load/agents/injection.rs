@@ -55,7 +55,7 @@ impl Injection<'_> {
         let inputs = Inputs::of_sent(inputs).map_err(Failure::other)?;
         let path = directory(self.out, &format!("{run_id}-{}-of-{}", part.number(), part.of()))?;
         let ledger = ledger.map(|run| Ledger::new(&path, Some(run)));
-        let MadeLoads { mut loads, operations, kept } =
+        let MadeLoads { mut loads, operations, kept, fingerprint } =
             MadeLoads::new(&named, &inputs, &self.stop, ledger.as_ref())?;
         for (load, (_, command)) in loads.iter_mut().zip(&named) {
             load.plan.start = Start::Agreed(self.start.clone());
@@ -67,7 +67,8 @@ impl Injection<'_> {
         }
         self.limits.check(loads.iter().map(|load| &load.plan)).map_err(Failure::other)?;
         let duration = loads.first().map(|load| load.plan.duration()).unwrap_or_default();
-        let mut results = Results::create(&named, path.clone(), &operations, duration)?;
+        let mut results =
+            Results::create(&named, path.clone(), &operations, duration, fingerprint)?;
         let begun = ledger.map(|ledger| ledger.begin(&named, kept, &inputs)).transpose();
         let ran = begun.and_then(|ledger| {
             let outcome = engine::run_all(&loads, |ended| {
