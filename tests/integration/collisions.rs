@@ -221,6 +221,67 @@ fn where_there_are_users_values_are_shown_only_when_asked_for() {
 }
 
 #[test]
+fn a_connection_that_changes_its_user_is_one_source_and_nobodys() {
+    let both =
+        users::user("ann", "a", "write = [\"db\"]") + &users::user("bob", "b", "write = [\"db\"]");
+    let scene = Scene::with(|setup| setup.table(&both));
+    let (mut one, mut two) = (host(&scene.weir, 2), host(&scene.weir, 3));
+    let write = |connection: &mut Connection, login: &str, lines: &str| {
+        send(connection, &Request::post(&format!("/write?db=db&{login}"), lines));
+    };
+    // By it the database's default policy comes to be known.
+    write(&mut two, "u=ann&p=a", "other f=1 1\n");
+    write(&mut one, "u=ann&p=a", "m f=1 1\n");
+    write(&mut one, "u=bob&p=b", "m f=2 1\n");
+    assert_counts(&scene.weir, [[0, 0, 1], [0; 3]]);
+    let last = || collisions(&scene.weir)["measurements"][0]["last_overwritten"].clone();
+    let user = |side: &str| last()[side]["source"]["user"].clone();
+    assert_eq!((user("older"), user("newer")), (Value::Null, Value::Null), "{}", last());
+    write(&mut two, "u=ann&p=a", "m f=3 1\n");
+    assert_counts(&scene.weir, [[1, 0, 1], [0; 3]]);
+    assert_eq!((user("older"), user("newer")), (Value::Null, "ann".into()), "{}", last());
+}
+
+#[test]
+fn measurements_beyond_200_are_counted_together_and_one_called_other_by_itself() {
+    let weir = Setup::new().embedded().start();
+    for database in ["db", "other"] {
+        let create = format!("CREATE DATABASE {database}");
+        assert_eq!(weir.query(&create, &[]).status(), 200);
+    }
+    let mut connection = host(&weir, 2);
+    let of = |database: &str, measurement: &str| {
+        let labels = [("database", database), ("measurement", measurement)];
+        let labels = [&labels[..], &[("outcome", "overwritten"), ("between", "self")]].concat();
+        weir.metrics().sum("weir_influx_collisions_total", &labels)
+    };
+    let mut value = 0;
+    wait::until("the default policy of the database is known", wait::LONG, || {
+        value += 1;
+        let probe = Request::post("/write?db=other", format!("probe f={value} 1\n"));
+        send(&mut connection, &probe);
+        of("other", "probe") > 0.0
+    });
+    for value in [1, 2] {
+        let named = (0..198).map(|n| format!("m{n} f={value} 1\n"));
+        let lines: String = named.chain([format!("other f={value} 1\n")]).collect();
+        send(&mut connection, &Request::post("/write?db=other", lines));
+    }
+    wait::until("all are counted", wait::LONG, || of("other", "other") == 1.0);
+    for value in [1, 2] {
+        let lines: String = (0..50).map(|n| format!("late{n} f={value} 1\n")).collect();
+        send(&mut connection, &post(&lines));
+    }
+    wait::until("the rest is counted", wait::LONG, || of("other", "") == 50.0);
+    assert_eq!(of("other", "other"), 1.0, "it is a measurement of its own");
+    let status = collisions(&weir);
+    let measurements = status["measurements"].as_array().unwrap();
+    assert_eq!(measurements.len(), 201);
+    let shown = weir.must_run(&["status"]);
+    assert!(shown.contains("and 191 measurements more"), "{shown}");
+}
+
+#[test]
 fn detection_may_be_turned_off() {
     let scene = scene(|setup| setup.table("[influx.collisions]\nmemory = \"0\"\n"));
     for _ in 0..2 {

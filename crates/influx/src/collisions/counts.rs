@@ -16,8 +16,9 @@ const STRING_BYTES_MAX: usize = 64;
 /// Bytes of a series or a field's name that are kept.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// What all pairs beyond [`PAIRS_MAX`] are called.
-const OTHER: &str = "other";
+/// The database and measurement as which all pairs beyond [`PAIRS_MAX`] are counted. No measurement
+/// of a point has an empty name, so this pair is never that of points.
+const OTHER: (&str, &str) = ("other", "");
 
 type Pairs = HashMap<u64, Arc<MeasurementCounts>>;
 
@@ -61,7 +62,7 @@ pub struct Overwriting {
 impl Counts {
     /// Counts of no measurement yet.
     pub fn new() -> Self {
-        let other = Arc::new(MeasurementCounts::new(OTHER.to_owned(), OTHER.to_owned()));
+        let other = Arc::new(MeasurementCounts::new(OTHER.0.to_owned(), OTHER.1.to_owned()));
         Self { pairs: ArcSwap::default(), adding: Mutex::default(), other }
     }
 
@@ -215,7 +216,32 @@ mod tests {
         assert_eq!((&*again.measurement, again.overwritten()), ("m7", 2));
         assert_eq!(again.get(Outcome::Equal, Between::Hosts), 1);
         let other = all.last().unwrap();
-        assert_eq!((&*other.measurement, other.overwritten()), (OTHER, 2));
+        let names = (&*other.database, &*other.measurement);
+        assert_eq!((names, other.overwritten()), (OTHER, 2));
+    }
+
+    #[test]
+    fn a_pair_that_is_called_other_shares_its_names_with_no_other() {
+        let (counts, mut known) = (Counts::new(), KnownCounts::default());
+        for n in 0..PAIRS_MAX as u64 {
+            let name = if n == 0 { "other".to_owned() } else { format!("m{n}") };
+            counts.of(n, "other", name.as_bytes());
+        }
+        let overwrite = |hash, times| {
+            let of = counts.of(hash, "other", b"other");
+            (0..times).for_each(|_| of.count(&collision(Outcome::Overwritten, Between::Own)));
+        };
+        let mut news = || known.news(&counts.all()).map(|(points, _)| points);
+        overwrite(0, 9);
+        overwrite(u64::MAX, 2);
+        assert_eq!(news(), Some(11));
+        overwrite(u64::MAX, 1);
+        assert_eq!(news(), Some(1), "each has a count of its own");
+        let all = counts.all_and_others();
+        let mut names: Vec<_> = all.iter().map(|of| (&of.database, &of.measurement)).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all.len());
     }
 
     #[test]

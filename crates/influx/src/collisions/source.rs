@@ -60,7 +60,8 @@ pub struct SourceStatus {
     pub address: SocketAddr,
     /// The connection's number within this process.
     pub connection: u32,
-    /// The user that wrote last there, where there are users.
+    /// The user that writes there, where there are users; nothing where several have written on the
+    /// connection: a point is known by its connection, and nobody knows whose it is.
     pub user: Option<String>,
 }
 
@@ -95,13 +96,16 @@ impl Sources {
         Source { connection, address }
     }
 
-    /// Another user writes on the connection from now on.
+    /// Another user writes on the connection from now on: of its points nobody knows the user.
     pub fn set_user(&self, source: Source, user: Option<&str>) {
         let Ok(mut latest) = self.latest.try_lock() else { return };
         let known = latest.get_mut(source.connection as usize % LATEST_MAX);
         let known = known.and_then(Option::as_mut);
         if let Some(known) = known.filter(|known| known.connection == source.connection) {
-            known.user = user.map(str::to_owned);
+            // Points of the user before may be overwritten yet, and this user's may overwrite them.
+            if known.user.as_deref() != user {
+                known.user = None;
+            }
         }
     }
 
@@ -135,7 +139,13 @@ mod tests {
         assert_eq!(Between::of(a, c), Between::Hosts);
         sources.set_user(b, Some("bob"));
         let user = |source: Source| sources.status(source.connection).unwrap().user;
-        assert_eq!((user(a).as_deref(), user(b).as_deref()), (Some("ann"), Some("bob")));
+        assert_eq!((user(a).as_deref(), user(b)), (Some("ann"), None));
+        sources.set_user(a, Some("ann"));
+        assert_eq!(user(a).as_deref(), Some("ann"));
+        for later in ["bob", "ann"] {
+            sources.set_user(a, Some(later));
+            assert_eq!(user(a), None, "points of both are known by this connection");
+        }
     }
 
     #[test]

@@ -62,7 +62,8 @@ impl Measurement {
         let equal: u64 = self.equal.values().sum();
         vec![
             harmless(&self.database),
-            harmless(&self.measurement),
+            // Those of all pairs that are not told apart have no measurement.
+            if self.measurement.is_empty() { "-".to_owned() } else { harmless(&self.measurement) },
             count(self.overwritten()),
             count(self.by("hosts")),
             count(self.by("connections")),
