@@ -67,6 +67,11 @@ impl DubboOptions {
         Dubbo::new(url, &options).map_err(Failure::other)
     }
 
+    /// What is sent and not described: the values of arguments and attachments.
+    pub fn secrets(&self) -> String {
+        json!([self.arguments, self.attachment]).to_string()
+    }
+
     /// What is called, without values that may be secret.
     pub fn described(&self) -> Value {
         let names = self.attachment.iter().map(|(name, _)| name).collect::<Vec<_>>();

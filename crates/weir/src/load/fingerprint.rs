@@ -87,6 +87,9 @@ impl Fields {
                 let password = login.password.as_deref().filter(|_| url.password().is_none());
                 self.add_text(user).add_text(password);
             }
+            WorkloadOptions::Dubbo(of) => {
+                self.add(of.secrets().as_bytes());
+            }
             WorkloadOptions::InfluxWrite(_) | WorkloadOptions::Redis(_) => {}
         }
     }
