@@ -32,6 +32,7 @@ fn calls_are_answered_whole_in_pieces_twice_and_behind_a_heartbeat() {
         Answering::Well,
         Answering::InPieces,
         Answering::Twice,
+        Answering::Swapped,
         Answering::AfterHeartbeat,
         Answering::ReadOnly,
     ] {
@@ -39,12 +40,36 @@ fn calls_are_answered_whole_in_pieces_twice_and_behind_a_heartbeat() {
         let said = load(&provider, &["--generic"]);
         assert!(said.contains("no errors"), "{answering:?}: {said}");
         assert_eq!(provider.calls(), 100, "{answering:?}: {said}");
-        // One that leaves gets no second call on a connection.
+        // All share one; one that leaves gets no further call on a connection.
         let is_leaving = answering == Answering::ReadOnly;
-        assert_eq!(provider.connections() >= 100, is_leaving, "{answering:?}: {said}");
+        assert_eq!(provider.connections() > 1, is_leaving, "{answering:?}: {said}");
         let is_asked = answering == Answering::AfterHeartbeat;
         assert_eq!(provider.heartbeats(), if is_asked { 100 } else { 0 }, "{answering:?}: {said}");
     }
+}
+
+#[test]
+fn calls_share_as_many_connections_as_there_are_channels() {
+    let provider = Provider::start(Answering::Well);
+    let said = load(&provider, &["--channels", "3"]);
+    assert!(said.contains("no errors"), "{said}");
+    assert_eq!((provider.connections(), provider.calls()), (3, 100), "{said}");
+}
+
+#[test]
+fn an_answer_that_comes_too_late_is_nobody_elses_and_leaves_the_connection() {
+    let provider = Provider::start(Answering::Late);
+    let said = load(&provider, &["--rate", "10", "--timeout", "30ms"]);
+    assert!(said.contains("no answer in time"), "{said}");
+    assert_eq!((provider.connections(), provider.calls()), (1, 10), "{said}");
+}
+
+#[test]
+fn a_connection_that_is_closed_is_opened_anew_and_its_calls_fail_at_once() {
+    let provider = Provider::start(Answering::Closes);
+    let said = load(&provider, &[]);
+    assert!(said.contains("x network: "), "{said}");
+    assert!(provider.connections() > 5 && !said.contains("no answer in time"), "{said}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A provider of Dubbo that answers each call as badly as it is told to.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -20,6 +21,12 @@ pub enum Answering {
     InPieces,
     /// Sends a text back twice.
     Twice,
+    /// Holds each answer until two are held, and sends the later one first.
+    Swapped,
+    /// Sends an answer only when the next call comes.
+    Late,
+    /// Closes the connection instead of each tenth answer.
+    Closes,
     /// Leaves the call unanswered.
     Never,
     /// Sends bytes that are not a frame.
@@ -97,8 +104,8 @@ impl Drop for Provider {
 fn serve(mut client: TcpStream, answering: Answering, counts: &Counts) {
     let _ = client.set_nodelay(true);
     let (mut frames, mut chunk) = (FrameReader::new(1 << 20), [0; 4096]);
-    // The call that is answered once a heartbeat has been.
-    let mut held = 0;
+    // Calls that are answered once a heartbeat, or another call, has come.
+    let mut held = VecDeque::new();
     loop {
         let Ok(len @ 1..) = client.read(&mut chunk) else { return };
         let mut piece = &chunk[..len];
@@ -107,13 +114,26 @@ fn serve(mut client: TcpStream, answering: Answering, counts: &Counts) {
             let written = match header.kind {
                 Kind::Response { .. } => {
                     counts.heartbeats.fetch_add(1, Ordering::Relaxed);
-                    client.write_all(&text(held))
+                    held.pop_front().map_or(Ok(()), |id| client.write_all(&text(id)))
                 }
                 Kind::Request { .. } if header.is_event => Ok(()),
                 Kind::Request { .. } => {
-                    counts.calls.fetch_add(1, Ordering::Relaxed);
-                    held = header.id;
-                    answer(&mut client, answering, header.id)
+                    let calls = counts.calls.fetch_add(1, Ordering::Relaxed) + 1;
+                    held.push_back(header.id);
+                    match (answering, held.len()) {
+                        (Answering::Closes, _) if calls % 10 == 0 => return,
+                        (Answering::Late, 1) | (Answering::Swapped, 0 | 1) => Ok(()),
+                        (Answering::Late, _) => {
+                            let id = held.pop_front().unwrap_or_default();
+                            client.write_all(&text(id))
+                        }
+                        (Answering::Swapped, _) => {
+                            let out = held.drain(..).rev().flat_map(text).collect::<Vec<_>>();
+                            client.write_all(&out)
+                        }
+                        (Answering::AfterHeartbeat, _) => answer(&mut client, answering, 0),
+                        _ => answer(&mut client, answering, header.id),
+                    }
                 }
             };
             if written.is_err() {
@@ -126,7 +146,9 @@ fn serve(mut client: TcpStream, answering: Answering, counts: &Counts) {
 fn answer(client: &mut TcpStream, answering: Answering, id: i64) -> std::io::Result<()> {
     let mut out = Vec::new();
     match answering {
-        Answering::Well => out = text(id),
+        Answering::Well | Answering::Swapped | Answering::Late | Answering::Closes => {
+            out = text(id);
+        }
         Answering::InPieces => {
             return text(id).chunks(1).try_for_each(|byte| client.write_all(byte));
         }

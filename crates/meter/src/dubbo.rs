@@ -1,11 +1,13 @@
 //! Dubbo: calls of one method of a service, at a provider that is reached directly. A call is
 //! encoded once; each request is a copy of it with a number of its own.
 
+mod channel;
 mod reader;
 mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use channel::CallChannel;
 pub use reader::CallReader;
 pub use settings::{CallOptions, DubboError};
 
@@ -18,7 +20,7 @@ use wire::dubbo::{
 use wire::hessian2::{Beans, Encoder};
 
 use crate::url::Url;
-use crate::workload::Workload;
+use crate::workload::{Channels, Workload};
 
 /// Where in a frame the number of the request stands (`ExchangeCodec`).
 const ID: std::ops::Range<usize> = 4..12;
@@ -31,6 +33,8 @@ pub struct Dubbo {
     /// A request, whose number is to be put in.
     frame: Arc<[u8]>,
     operation: String,
+    /// Connections that calls share.
+    channels: usize,
 }
 
 impl Dubbo {
@@ -80,7 +84,11 @@ impl Dubbo {
         let mut frame = Vec::new();
         let bytes = put_request(&mut frame, &mut encoder, 0, true, &body);
         settings::check_length(bytes)?;
-        Ok(Self { frame: frame.into(), operation: options.method.clone() })
+        Ok(Self {
+            frame: frame.into(),
+            operation: options.method.clone(),
+            channels: options.channels,
+        })
     }
 }
 
@@ -98,6 +106,10 @@ impl Workload for Dubbo {
 
     fn reader(&self) -> CallReader {
         CallReader::default()
+    }
+
+    fn channels(&self) -> Option<Channels> {
+        Some(Channels { count: self.channels, protocol: CallChannel::boxed })
     }
 
     fn operations(&self) -> Vec<String> {

@@ -5,18 +5,25 @@
 //   asking, idle_connections
 //   load, outcome
 //   thread
-//   pacer
+//   channel_task, pacer
 //   alarm, connection
+//   line
+//   channel
 //   exchange, opening, record, sending
 //   collector, looks, plan
-//   offered, pacing, pauses, start
+//   callers, idle, offered, pacing, pauses, start
 
 mod alarm;
 mod asking;
+mod callers;
+mod channel;
+mod channel_task;
 mod collector;
 mod connection;
 mod exchange;
+mod idle;
 mod idle_connections;
+mod line;
 mod load;
 mod looks;
 mod offered;

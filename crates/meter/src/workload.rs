@@ -33,10 +33,58 @@ pub trait Workload {
     /// was never sent it hears nothing; of the further steps of a user by the number of the first.
     fn heard(&mut self, _number: u64, _answer: Option<&Answer>) {}
 
+    /// The connections that requests share, where the protocol lets many be under way on one; of
+    /// most each has one for itself.
+    fn channels(&self) -> Option<Channels> {
+        None
+    }
+
     /// What a new connection begins with, before it counts as open; most have nothing.
     fn greeting(&self) -> Option<Box<dyn Greeting>> {
         None
     }
+}
+
+/// Connections that are shared by requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Channels {
+    /// How many of all threads; each thread has one at least.
+    pub count: usize,
+    /// Makes the protocol's part of a new one.
+    pub protocol: fn() -> Box<dyn Multiplexing>,
+}
+
+/// The protocol of a connection on which many requests are under way. Each has a number there,
+/// which its answer repeats; answers come in any order.
+pub trait Multiplexing {
+    /// Puts the number that a request has on this connection in place of the one that it has;
+    /// gives that.
+    fn stamp(&self, request: &mut [u8], id: u64) -> u64;
+
+    /// Takes in what has come; appends what is to be said to it at once. Each answer that somebody
+    /// waits for goes to him, with the number that his request had.
+    ///
+    /// # Errors
+    /// It is not of the protocol: the connection ends.
+    fn read(
+        &mut self,
+        bytes: &[u8],
+        callers: &mut dyn Callers,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed>;
+
+    /// Whether the server takes further requests on this connection.
+    fn takes_requests(&self) -> bool;
+
+    /// Appends what is said on a connection on which nothing has happened for a while.
+    fn heartbeat(&self, id: u64, out: &mut Vec<u8>);
+}
+
+/// Who waits for answers on a shared connection.
+pub trait Callers {
+    /// The request with that number on the connection is answered: the number that it had, and
+    /// where its answer goes. Nothing where nobody waits, as for what comes late, or twice.
+    fn answered(&mut self, id: u64) -> Option<(u64, &mut Vec<u8>)>;
 }
 
 /// What is said on a new connection before its first request: a login.
@@ -79,14 +127,6 @@ pub trait Reader {
     /// # Errors
     /// It is not an answer, or goes on behind one.
     fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, Malformed>;
-
-    /// Takes in what has come while nothing was asked; appends what is to be said to it.
-    ///
-    /// # Errors
-    /// It ends the connection, as anything does where the protocol has nothing of the kind.
-    fn unasked(&mut self, _bytes: &[u8], _out: &mut Vec<u8>) -> Result<(), Malformed> {
-        Err(Malformed("the server answered what nobody had asked"))
-    }
 
     /// The server has closed the connection; the answer, if that ends it.
     fn ended(&mut self) -> Option<Answer>;

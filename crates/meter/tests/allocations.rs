@@ -16,7 +16,7 @@ use meter::influx::{self, Rows, Writes};
 use meter::keys::Order;
 use meter::postgres::{self, Postgres};
 use meter::redis::{self, Redis};
-use meter::workload::{Greeting, Workload};
+use meter::workload::{Channels, Greeting, Workload};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
@@ -52,6 +52,10 @@ impl<W: Workload> Workload for Counted<W> {
     fn greeting(&self) -> Option<Box<dyn Greeting>> {
         self.0.greeting()
     }
+
+    fn channels(&self) -> Option<Channels> {
+        self.0.channels()
+    }
 }
 
 /// Where in an answer of Dubbo, and in a request, its number stands.
@@ -59,18 +63,29 @@ const DUBBO_ID: std::ops::Range<usize> = 4..12;
 
 /// Answers without allocating: what is sent at once is a request.
 fn serve(mut stream: TcpStream, first: &[u8], answer: &[u8]) {
-    let (mut chunk, mut next, mut own) = ([0; 65536], first, [0; 256]);
-    while stream.read(&mut chunk).is_ok_and(|len| len > 0) {
-        let bytes = &mut own[..next.len()];
-        bytes.copy_from_slice(next);
-        if chunk.starts_with(&[0xda, 0xbb]) {
-            bytes[DUBBO_ID].copy_from_slice(&chunk[DUBBO_ID]);
-        }
-        if stream.write_all(bytes).is_err() {
+    let (mut chunk, mut next) = ([0; 65536], first);
+    while let Ok(len @ 1..) = stream.read(&mut chunk) {
+        let written = match chunk.starts_with(&[0xda, 0xbb]) {
+            true => serve_calls(&mut stream, &chunk[..len], answer),
+            false => stream.write_all(next),
+        };
+        if written.is_err() {
             return;
         }
         next = answer;
     }
+}
+
+/// Answers each call of Dubbo by its number; all are as long as the first, and whole.
+fn serve_calls(stream: &mut TcpStream, calls: &[u8], answer: &[u8]) -> std::io::Result<()> {
+    let len = 16 + u32::from_be_bytes(calls[12..16].try_into().unwrap()) as usize;
+    let mut own = [0; 256];
+    let bytes = &mut own[..answer.len()];
+    bytes.copy_from_slice(answer);
+    calls.chunks_exact(len).try_for_each(|call| {
+        bytes[DUBBO_ID].copy_from_slice(&call[DUBBO_ID]);
+        stream.write_all(bytes)
+    })
 }
 
 /// Loads a server that answers what comes first on a connection with `first`, and then with

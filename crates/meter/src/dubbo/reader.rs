@@ -1,9 +1,8 @@
-//! Reads answers of one connection. A frame with another number than that of the call under way is
-//! an answer that came late or twice, and is left out; a heartbeat is answered.
+//! Reads the answers to one user's calls, as its part of a shared connection hands them on.
 
 use wire::dubbo::{
-    BODY_BYTES_DEFAULT_MAX, Event, Frame, FrameError, FrameReader, Kind as FrameKind, Message,
-    ResponseBody, Status, put_event,
+    BODY_BYTES_DEFAULT_MAX, Frame, FrameError, FrameReader, Kind as FrameKind, Message,
+    ResponseBody, Status,
 };
 use wire::hessian2::{Decoder, Limits, Value};
 
@@ -16,8 +15,6 @@ const RESULTS: [i32; 4] = [1, 2, 4, 5];
 const EXCEPTIONS: [i32; 2] = [0, 3];
 /// Characters of a provider's words that are kept.
 const WORDS_MAX: usize = 200;
-/// Answers to heartbeats that wait to be sent; a provider that asks for more is not heard.
-const OWED_BYTES_MAX: usize = 1024;
 
 /// Finds the answer to the call under way.
 #[derive(Debug)]
@@ -26,18 +23,14 @@ pub struct CallReader {
     state: CallState,
 }
 
-/// What is known of the connection apart from the frame that has begun.
+/// What is known apart from the frame that has begun.
 #[derive(Debug, Default)]
 struct CallState {
     /// The number of the call under way; nothing once its answer has come.
     awaited: Option<i64>,
     number: u64,
-    /// The provider wants no further calls on this connection.
-    is_read_only: bool,
     /// What the provider said instead of a result.
     words: String,
-    /// Answers to heartbeats, which are to be sent.
-    owed: Vec<u8>,
 }
 
 impl Default for CallReader {
@@ -51,31 +44,15 @@ impl CallState {
     fn take(&mut self, frame: &Frame<'_>) -> Result<Option<Answer>, Malformed> {
         let header = &frame.header;
         match header.kind {
-            _ if header.is_event => self.take_event(frame).map(|()| None),
-            FrameKind::Request { .. } => Err(Malformed("the provider called a method of ours")),
+            FrameKind::Request { .. } => Ok(None),
             FrameKind::Response { .. } if self.awaited != Some(header.id) => Ok(None),
             FrameKind::Response { status } => {
                 self.awaited = None;
                 let kind = self.kind(frame, status)?;
-                let reusable = !self.is_read_only;
-                Ok(Some(Answer { kind, code: status.byte().into(), commands: 1, reusable }))
+                let code = status.byte().into();
+                Ok(Some(Answer { kind, code, commands: 1, reusable: true }))
             }
         }
-    }
-
-    fn take_event(&mut self, frame: &Frame<'_>) -> Result<(), Malformed> {
-        let message = Message::decode(&frame.header, frame.body, Limits::default());
-        match message.map_err(|_| Malformed("an event of the connection can't be read"))? {
-            Message::Event(Event::ReadOnly) => self.is_read_only = true,
-            Message::Event(Event::Writeable) => self.is_read_only = false,
-            _ => {}
-        }
-        let is_asked = matches!(frame.header.kind, FrameKind::Request { is_two_way: true });
-        if is_asked && self.owed.len() < OWED_BYTES_MAX {
-            let kind = FrameKind::Response { status: Status::Ok };
-            put_event(&mut self.owed, kind, frame.header.id, &Event::Heartbeat);
-        }
-        Ok(())
     }
 
     /// Of a result its first number is read and no more, so that a large one costs nothing.
@@ -122,7 +99,7 @@ fn first_line(words: &str) -> String {
     words.lines().next().unwrap_or_default().trim_end().chars().take(WORDS_MAX).collect()
 }
 
-fn malformed(error: FrameError) -> Malformed {
+pub(super) fn malformed(error: FrameError) -> Malformed {
     Malformed(match error {
         FrameError::BadMagic(..) => "what came is not a frame of Dubbo",
         FrameError::BodyTooLong { .. } => "the answer is longer than 8 MiB",
@@ -139,29 +116,12 @@ impl Reader for CallReader {
         self.state.words.clear();
     }
 
-    fn go_on(&mut self, request: &mut Vec<u8>, _: usize) -> usize {
-        request.append(&mut self.state.owed);
-        request.len()
-    }
-
     fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, Malformed> {
         let (mut rest, mut answer) = (bytes, None);
         while let Some(frame) = self.frames.read(&mut rest).map_err(malformed)? {
             answer = self.state.take(&frame)?.or(answer);
         }
-        Ok(answer.map(|answer| Answer {
-            reusable: answer.reusable && !self.state.is_read_only,
-            ..answer
-        }))
-    }
-
-    fn unasked(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
-        self.read(bytes)?;
-        out.append(&mut self.state.owed);
-        match self.state.is_read_only {
-            true => Err(Malformed("the provider takes no further calls (read-only)")),
-            false => Ok(()),
-        }
+        Ok(answer)
     }
 
     fn ended(&mut self) -> Option<Answer> {

@@ -61,6 +61,8 @@ pub struct CallOptions {
     pub group: Option<String>,
     /// What the provider is told of how long the answer may take.
     pub timeout_ms: u64,
+    /// Connections that all calls share, Dubbo's `connections`; 0 is one for each thread.
+    pub channels: usize,
 }
 
 impl CallOptions {

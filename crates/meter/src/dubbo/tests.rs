@@ -6,9 +6,9 @@ use wire::dubbo::{
 };
 use wire::hessian2::{Class, Encoder, Limits, Object, Value};
 
-use super::{CallOptions, CallReader, Dubbo};
+use super::{CallChannel, CallOptions, CallReader, Dubbo};
 use crate::recorder::Kind;
-use crate::workload::{Reader as _, Workload as _};
+use crate::workload::{Callers, Reader as _, Workload as _};
 
 const URL: &str = "dubbo://h/com.acme.Echo?version=1.0&group=a";
 
@@ -124,25 +124,59 @@ fn an_answer_that_came_late_or_twice_is_nobody_elses() {
     assert_eq!(reader.read(&old), Ok(None));
     let twice = [result(4, ResponseBody::Null), result(4, ResponseBody::Null)].concat();
     assert!(reader.read(&twice).unwrap().is_some());
-    let mut out = Vec::new();
-    assert_eq!((reader.unasked(&old, &mut out), out.len()), (Ok(()), 0));
+}
+
+/// One call, under the number 40 on the connection, which had the number 4.
+#[derive(Default)]
+struct OneCaller {
+    is_answered: bool,
+    inbox: Vec<u8>,
+}
+
+impl Callers for OneCaller {
+    fn answered(&mut self, id: u64) -> Option<(u64, &mut Vec<u8>)> {
+        let is_first = id == 40 && !std::mem::replace(&mut self.is_answered, id == 40);
+        is_first.then_some((4, &mut self.inbox))
+    }
 }
 
 #[test]
-fn heartbeats_are_answered_and_a_provider_that_leaves_gets_no_further_call() {
-    let (mut reader, mut beat, mut leaving) = (waiting(4), Vec::new(), Vec::new());
+fn heartbeats_are_answered_and_a_provider_that_leaves_takes_no_further_call() {
+    let (mut channel, mut caller, mut out) = (CallChannel::boxed(), OneCaller::default(), vec![]);
+    let (mut beat, mut leaving) = (Vec::new(), Vec::new());
     put_event(&mut beat, FrameKind::Request { is_two_way: true }, 9, &Event::Heartbeat);
     put_event(&mut leaving, FrameKind::Request { is_two_way: false }, 10, &Event::ReadOnly);
-    assert_eq!(reader.read(&beat), Ok(None));
-    let mut request = Vec::new();
-    let length = reader.go_on(&mut request, 0);
-    let header = Header::parse(&request[..length], 99).unwrap().unwrap();
-    assert_eq!((header.id, header.is_event), (9, true));
+    channel.read(&beat, &mut caller, &mut out).unwrap();
+    let header = Header::parse(&out, 99).unwrap().unwrap();
+    assert_eq!((header.id, header.is_event, out.len()), (9, true, header.frame_length()));
     assert_eq!(header.kind, FrameKind::Response { status: Status::Ok });
-    assert_eq!(reader.read(&leaving), Ok(None));
-    let answer = reader.read(&result(4, ResponseBody::Null)).unwrap().unwrap();
-    assert_eq!((answer.kind, answer.reusable), (Kind::Succeeded, false));
-    assert!(CallReader::default().unasked(&leaving, &mut request).is_err());
+    out.clear();
+    channel.heartbeat(11, &mut out);
+    assert_eq!(Header::parse(&out, 99).unwrap().map(|header| header.is_event), Some(true));
+    assert!(channel.takes_requests());
+    channel.read(&leaving, &mut caller, &mut out).unwrap();
+    assert!(!channel.takes_requests());
+    // What was asked before is answered nevertheless.
+    channel.read(&result(40, ResponseBody::Null), &mut caller, &mut out).unwrap();
+    assert_eq!(waiting(4).read(&caller.inbox).unwrap().unwrap().kind, Kind::Succeeded);
+}
+
+#[test]
+fn a_call_has_another_number_on_its_connection() {
+    let (channel, mut out) = (CallChannel::boxed(), Vec::new());
+    dubbo(&echo()).request(258, &mut out);
+    assert_eq!(channel.stamp(&mut out, 40), 258);
+    assert_eq!(Header::parse(&out, u32::MAX).unwrap().unwrap().id, 40);
+}
+
+#[test]
+fn a_connection_with_anything_else_than_frames_is_malformed() {
+    let read =
+        |bytes: &[u8]| CallChannel::boxed().read(bytes, &mut OneCaller::default(), &mut Vec::new());
+    assert!(read(b"HTTP/1.1 200").is_err());
+    let mut call = Vec::new();
+    dubbo(&echo()).request(1, &mut call);
+    assert!(read(&call).unwrap_err().0.contains("called a method of ours"));
 }
 
 #[test]
@@ -154,6 +188,32 @@ fn garbage_and_bodies_over_the_limit_are_malformed() {
 }
 
 proptest! {
+    #[test]
+    fn answers_reach_the_caller_once_in_any_pieces(cuts: Vec<proptest::sample::Index>) {
+        let bytes = [3, 40, 40, 41].map(|id| result(id, ResponseBody::Value(Value::from("text"))));
+        let bytes = bytes.concat();
+        let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
+        cuts.sort_unstable();
+        cuts.push(bytes.len());
+        let (mut channel, mut caller, mut begin) = (CallChannel::boxed(), OneCaller::default(), 0);
+        for cut in cuts {
+            channel.read(&bytes[begin..cut], &mut caller, &mut Vec::new()).unwrap();
+            begin = cut;
+        }
+        assert_eq!(caller.inbox, result(4, ResponseBody::Value(Value::from("text"))));
+    }
+
+    #[test]
+    fn no_bytes_of_a_connection_panic(bytes: Vec<u8>, flags in any::<u8>()) {
+        let mut framed = vec![0xda, 0xbb, flags, 20, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0];
+        framed.push(bytes.len().min(255) as u8);
+        framed.extend_from_slice(&bytes);
+        let read = |bytes: &[u8]| {
+            CallChannel::boxed().read(bytes, &mut OneCaller::default(), &mut Vec::new())
+        };
+        let _ = (read(&framed), read(&bytes));
+    }
+
     #[test]
     fn an_answer_is_found_in_any_pieces(cut in 0_usize..40, text in ".{0,20}") {
         let bytes = result(1, ResponseBody::Value(Value::String(text)));

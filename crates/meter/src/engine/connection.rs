@@ -3,16 +3,16 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use flow::dial::{Socket, Stage, Target};
-use rustix::net::{RecvFlags, recv};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::ReadBuf;
 
 use super::exchange::{ExchangeError, failure, fate, kind};
+use super::line::Line;
 use super::opening::{OpenError, open};
 use super::pacing::{ConnectionStep, Job};
 use super::record::{SentRequest, ThreadRecord};
@@ -22,9 +22,10 @@ use crate::ledger::Fate;
 use crate::workload::{Answer, Reader, Workload};
 
 /// The first pause after a connection could not be opened anew, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
+pub const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 /// Ticks for which an answer is waited for that has its time behind it, and has begun to come.
 const LAST_CALLS_MAX: u8 = 10;
+const UNASKED: &str = "the server answered what nobody had asked";
 
 /// What the tasks of one thread share. Each part has its own methods and knows of no other.
 pub struct ThreadState<W> {
@@ -37,11 +38,25 @@ pub struct ThreadState<W> {
     pub scratch: RefCell<Box<[u8]>>,
 }
 
+impl<W> ThreadState<W> {
+    /// Records why a connection could not be opened anew.
+    pub fn note_unreachable(&self, target: &Target, error: &OpenError, begun: Instant) {
+        let (mut owner, words) = error.blame();
+        let (mut record, now) = (self.record.borrow_mut(), Instant::now());
+        record.roll(now);
+        let is_late = matches!(error, OpenError::Dial(error) if error.stage == Stage::Late);
+        if is_late && record.missed(begun + target.connect_timeout) {
+            owner = Owner::Injector;
+        }
+        record.note_error(owner, &words, now);
+    }
+}
+
 /// A connection's task, from its first request to the end of the run.
 pub struct Connection<W: Workload> {
     pub at: usize,
     pub target: Target,
-    pub socket: Socket,
+    pub line: Line,
     /// Since when it has had no request under way.
     pub free: Instant,
     /// How long an answer may take.
@@ -67,8 +82,11 @@ impl<W: Workload> Connection<W> {
         let mut reader = self.shared.workload.borrow().reader();
         let mut out = Vec::new();
         loop {
-            let goes_on = match self.turn(&mut reader, &mut out).await {
-                Turn::Over => return Some((self.target, self.socket)),
+            let goes_on = match self.turn().await {
+                Turn::Over => {
+                    let Self { line, target, .. } = self;
+                    return line.into_own().map(|socket| (target, socket));
+                }
                 Turn::Reopen => self.reopen(&mut reader).await,
                 Turn::Send(job) => self.visit(job, &mut reader, &mut out).await,
             };
@@ -79,23 +97,20 @@ impl<W: Workload> Connection<W> {
     }
 
     /// Waits until there is something to send.
-    async fn turn(&mut self, reader: &mut W::Reader, out: &mut Vec<u8>) -> Turn {
+    async fn turn(&mut self) -> Turn {
+        if self.line.has_left() {
+            return Turn::Reopen;
+        }
         let step = self.shared.sending.borrow_mut().freed(self.at, self.free);
         match step {
             ConnectionStep::Send(job) => return Turn::Send(job),
             ConnectionStep::End => return Turn::Over,
             ConnectionStep::Wait => {}
         }
-        out.clear();
-        poll_fn(|cx| self.poll_turn(reader, out, cx)).await
+        poll_fn(|cx| self.poll_turn(cx)).await
     }
 
-    fn poll_turn(
-        &mut self,
-        reader: &mut W::Reader,
-        out: &mut Vec<u8>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Turn> {
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
         let mut sending = self.shared.sending.borrow_mut();
         if let Some(job) = sending.take_assigned(self.at) {
             return Poll::Ready(Turn::Send(job));
@@ -105,28 +120,13 @@ impl<W: Workload> Connection<W> {
         }
         sending.listen(self.at, cx);
         let mut scratch = self.shared.scratch.borrow_mut();
-        let unasked = loop {
-            let mut read = ReadBuf::new(&mut scratch);
-            let ready = Pin::new(&mut self.socket).poll_read(cx, &mut read);
-            if ready.is_pending() {
-                return Poll::Pending;
-            }
-            if read.filled().is_empty() {
-                break None;
-            }
-            if let Err(malformed) = reader.unasked(read.filled(), out) {
-                break Some(malformed);
-            }
-            // A few bytes on a connection with nothing under way are written at once, or it ends.
-            match Pin::new(&mut self.socket).poll_write(cx, out) {
-                _ if out.is_empty() => {}
-                Poll::Ready(Ok(len)) if len == out.len() => out.clear(),
-                _ => break None,
-            }
-        };
+        let mut read = ReadBuf::new(&mut scratch);
+        if self.line.poll_read(cx, &mut read).is_pending() {
+            return Poll::Pending;
+        }
         let mut record = self.shared.record.borrow_mut();
-        if let Some(malformed) = unasked {
-            record.note_error(Owner::Server, malformed.0, Instant::now());
+        if !read.filled().is_empty() {
+            record.note_error(Owner::Server, UNASKED, Instant::now());
         }
         self.free = Instant::now();
         if let Some(thought) = sending.pacing.withdraw(self.at, self.free) {
@@ -232,7 +232,7 @@ impl<W: Workload> Connection<W> {
                 return answer.map_ok(|answer| answer.map(|answer| reusable(answer, flushed)));
             }
             while written < out.len() {
-                match Pin::new(&mut self.socket).poll_write(cx, &out[written..]) {
+                match self.line.poll_write(cx, &out[written..]) {
                     Poll::Ready(Ok(0)) => {
                         return Poll::Ready(Err(ExchangeError::Io(
                             io::ErrorKind::WriteZero.into(),
@@ -247,7 +247,7 @@ impl<W: Workload> Connection<W> {
                 }
             }
             if written == out.len() && !flushed {
-                match Pin::new(&mut self.socket).poll_flush(cx) {
+                match self.line.poll_flush(cx) {
                     Poll::Ready(Ok(())) => flushed = true,
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(ExchangeError::Io(error))),
                     Poll::Pending => {}
@@ -264,7 +264,9 @@ impl<W: Workload> Connection<W> {
     /// still, or a thousand others are to be told of before. That is waited for until the next
     /// tick; an answer that never ends has always something, so not for ever.
     fn has_last_call(&mut self) -> bool {
-        if self.last_calls == LAST_CALLS_MAX || !has_come(&self.socket) {
+        // Of a shared connection something comes all the time, mostly of others.
+        let max = if matches!(self.line, Line::Shared(_)) { 1 } else { LAST_CALLS_MAX };
+        if self.last_calls >= max || !self.line.has_come() {
             return false;
         }
         self.last_calls += 1;
@@ -282,9 +284,9 @@ impl<W: Workload> Connection<W> {
         let mut scratch = self.shared.scratch.borrow_mut();
         loop {
             let mut read = ReadBuf::new(&mut scratch);
-            let ready = std::task::ready!(Pin::new(&mut self.socket).poll_read(cx, &mut read));
+            let ready = std::task::ready!(self.line.poll_read(cx, &mut read));
             if let Err(error) = ready {
-                return Poll::Ready(Err(ExchangeError::Io(error)));
+                return Poll::Ready(Err(error.into()));
             }
             if read.filled().is_empty() {
                 return Poll::Ready(reader.ended().ok_or(ExchangeError::Closed).map(Some));
@@ -332,6 +334,18 @@ impl<W: Workload> Connection<W> {
     /// blocked.
     async fn reopen(&mut self, reader: &mut W::Reader) -> bool {
         let closed = self.free;
+        if let Line::Shared(line) = &self.line {
+            line.release();
+            let was_open = line.is_open();
+            let is_open = self.until_over(line.opened()).await.is_some();
+            self.free = Instant::now();
+            if !was_open {
+                let mut record = self.shared.record.borrow_mut();
+                record.note_reopening(closed, self.free, false);
+            }
+            reader.renew(self.shared.workload.borrow().reader());
+            return is_open;
+        }
         let mut pause = PAUSES.0;
         let socket = loop {
             let greeting = self.shared.workload.borrow().greeting();
@@ -339,7 +353,7 @@ impl<W: Workload> Connection<W> {
             match self.until_over(open(&self.target, greeting)).await {
                 None => break None,
                 Some(Ok((socket, _))) => break Some(socket),
-                Some(Err(error)) => self.note_unreachable(&error, begun),
+                Some(Err(error)) => self.shared.note_unreachable(&self.target, &error, begun),
             }
             if self.until_over(tokio::time::sleep(pause)).await.is_none() {
                 break None;
@@ -351,19 +365,8 @@ impl<W: Workload> Connection<W> {
         self.shared.record.borrow_mut().note_reopening(closed, now, socket.is_some());
         let Some(socket) = socket else { return false };
         reader.renew(self.shared.workload.borrow().reader());
-        self.socket = socket;
+        self.line = Line::Own(socket);
         true
-    }
-
-    fn note_unreachable(&self, error: &OpenError, begun: Instant) {
-        let (mut owner, words) = error.blame();
-        let (mut record, now) = (self.shared.record.borrow_mut(), Instant::now());
-        record.roll(now);
-        let is_late = matches!(error, OpenError::Dial(error) if error.stage == Stage::Late);
-        if is_late && record.missed(begun + self.target.connect_timeout) {
-            owner = Owner::Injector;
-        }
-        record.note_error(owner, &words, now);
     }
 
     async fn until_over<T>(&self, what: impl Future<Output = T>) -> Option<T> {
@@ -385,11 +388,4 @@ impl<W: Workload> Connection<W> {
 fn reusable(mut answer: Answer, flushed: bool) -> Answer {
     answer.reusable &= flushed;
     answer
-}
-
-/// Whether the kernel has something of a connection that can be read, its end or its error.
-fn has_come(socket: &Socket) -> bool {
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    let peeked = recv(socket.descriptor(), &mut [0], flags);
-    !matches!(peeked, Err(rustix::io::Errno::AGAIN))
 }

@@ -26,6 +26,17 @@ pub enum ExchangeError {
     Unentered,
 }
 
+impl From<io::Error> for ExchangeError {
+    /// Of a shared connection an error may say what came on it.
+    fn from(error: io::Error) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Malformed>());
+        match inner {
+            Some(malformed) => Self::Malformed(*malformed),
+            None => Self::Io(error),
+        }
+    }
+}
+
 /// How a request ended.
 pub fn kind(answer: &Result<Answer, ExchangeError>) -> Kind {
     match answer {

@@ -175,6 +175,11 @@ impl ThreadRecord {
         self.totals.reconnects += u64::from(is_open);
     }
 
+    /// Counts a shared connection that was opened anew; its users note how long they waited.
+    pub fn note_reconnect(&mut self) {
+        self.totals.reconnects += 1;
+    }
+
     /// Counts what waits for a connection at the end, by operation and when it was due, at its age.
     /// Where nothing waited before the thread's last pause, which went on until the end, that alone
     /// is why.

@@ -13,8 +13,11 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinSet, LocalSet};
 
 use super::alarm::Alarm;
+use super::channel::Channel;
+use super::channel_task;
 use super::collector::Window;
 use super::connection::{Connection, ThreadState};
+use super::line::{Line, SharedLine};
 use super::looks::{Looks, TICK};
 use super::opening::open;
 use super::pacer::{end, keep_looking, pace, wait_until};
@@ -26,7 +29,7 @@ use crate::injector::{BusyTime, Health, Spent};
 use crate::ledger::Ledger;
 use crate::network::Network;
 use crate::window::Timeline;
-use crate::workload::Workload;
+use crate::workload::{Channels, Workload};
 
 /// Connections of a thread that are opened at once.
 const OPENING_MAX: usize = 16;
@@ -89,11 +92,13 @@ async fn conduct<W: Workload + 'static>(
         task;
     let alarm = Alarm::new().map_err(|error| EngineError::Injector(error.to_string()))?;
     let ledger = ledger(number, plan)?;
+    let channels = workload.channels();
     let opened = open_all(number, (plan, kept), addresses, &workload, &say).await?;
     // Whoever no longer waits has heard of an error elsewhere.
     let Ok(timeline) = started.await else { return Ok(()) };
-    let pacing = pacing(number, plan, &timeline, opened.len(), last);
-    let sending = Sending::new(pacing, opened.len(), plan.stop.clone(), timeline.begin);
+    let (lines, shared_lines) = lines(number, plan, channels, opened);
+    let pacing = pacing(number, plan, &timeline, lines.len(), last);
+    let sending = Sending::new(pacing, lines.len(), plan.stop.clone(), timeline.begin);
     let sends = if plan.is_closed() { SendAccount::closed() } else { SendAccount::default() };
     let looks = Looks::new(timeline.begin, busy.clone());
     let windows = Windows::new(busy.clone(), say.clone());
@@ -106,15 +111,9 @@ async fn conduct<W: Workload + 'static>(
         scratch: RefCell::new(vec![0; SCRATCH].into()),
     });
     wait_until(&alarm, timeline.begin).await?;
-    let mut connections = JoinSet::new();
-    for (at, (target, socket)) in opened.into_iter().enumerate() {
-        let shared = Rc::clone(&shared);
-        let (timeout, moved) = (plan.timeout, (0, 0));
-        let free = timeline.begin;
-        let connection =
-            Connection { at, target, socket, free, timeout, shared, moved, last_calls: 0 };
-        connections.spawn_local(connection.serve());
-    }
+    // The tasks of shared connections end with this one, once all answers are there.
+    let (mut connections, _channel_tasks) =
+        begin_all(plan.timeout, timeline.begin, lines, shared_lines, &shared);
     let before = Rc::new(RefCell::new(None));
     let (seen, swept) = (Rc::clone(&before), Rc::clone(&shared));
     let (spent, timeout) = (busy.clone(), plan.timeout);
@@ -147,6 +146,27 @@ async fn conduct<W: Workload + 'static>(
     Ok(())
 }
 
+/// Has all users begin, and the connections that they share.
+fn begin_all<W: Workload + 'static>(
+    timeout: Duration,
+    free: Instant,
+    lines: Vec<(Target, Line)>,
+    shared_lines: Vec<(Target, Rc<Channel>)>,
+    shared: &Rc<ThreadState<W>>,
+) -> (JoinSet<Option<(Target, Socket)>>, JoinSet<()>) {
+    let (mut connections, mut channel_tasks) = (JoinSet::new(), JoinSet::new());
+    for (target, channel) in shared_lines {
+        channel_tasks.spawn_local(channel_task::serve(channel, target, Rc::clone(shared)));
+    }
+    for (at, (target, line)) in lines.into_iter().enumerate() {
+        let (shared, moved) = (Rc::clone(shared), (0, 0));
+        let connection =
+            Connection { at, target, line, free, timeout, shared, moved, last_calls: 0 };
+        connections.spawn_local(connection.serve());
+    }
+    (connections, channel_tasks)
+}
+
 /// The ledger of thread `number`, where one is kept.
 fn ledger(number: usize, plan: &Plan) -> Result<Option<Ledger>, EngineError> {
     let Some(place) = &plan.ledger else { return Ok(None) };
@@ -154,6 +174,30 @@ fn ledger(number: usize, plan: &Plan) -> Result<Option<Ledger>, EngineError> {
     let made = Ledger::create(place, thread, threads);
     made.map(Some)
         .map_err(|error| EngineError::Injector(format!("the ledger can't be made: {error}")))
+}
+
+/// What each of a thread's users sends on, and the connections that they share.
+type Lines = (Vec<(Target, Line)>, Vec<(Target, Rc<Channel>)>);
+
+/// Gives each user its connection, or its part of one that is shared: they are dealt out in turn.
+fn lines(
+    number: usize,
+    plan: &Plan,
+    channels: Option<Channels>,
+    opened: Vec<(Target, Socket)>,
+) -> Lines {
+    let Some(Channels { protocol, .. }) = channels else {
+        let own = opened.into_iter().map(|(target, socket)| (target, Line::Own(socket)));
+        return (own.collect(), Vec::new());
+    };
+    let opened = opened.into_iter();
+    let shared: Vec<_> =
+        opened.map(|(target, socket)| (target, Rc::new(Channel::new(socket, protocol)))).collect();
+    let users = (number..plan.connections).step_by(plan.threads);
+    let lines = users
+        .zip(shared.iter().cycle())
+        .map(|(_, (target, channel))| (target.clone(), Line::Shared(SharedLine::new(channel))));
+    (lines.collect(), shared)
 }
 
 /// Opens this thread's connections, the first one alone: if nobody listens, it is told at once.
@@ -164,7 +208,11 @@ async fn open_all<W: Workload>(
     workload: &W,
     say: &SyncSender<ThreadMessage>,
 ) -> Result<Vec<(Target, Socket)>, EngineError> {
-    let mut targets = (number..plan.connections).step_by(plan.threads).map(|connection| {
+    let count = match workload.channels() {
+        Some(channels) => channels.count.clamp(plan.threads, plan.connections),
+        None => plan.connections,
+    };
+    let mut targets = (number..count).step_by(plan.threads).map(|connection| {
         let mut target = plan.target.clone();
         if !addresses.is_empty() {
             let address = addresses[connection % addresses.len()];
@@ -193,7 +241,7 @@ async fn open_all<W: Workload>(
                 done.map_err(|error| EngineError::Injector(error.to_string()))?;
             let (socket, way) = socket.map_err(|source| EngineError::Unreachable {
                 opened: opened.len(),
-                connections: plan.connections,
+                connections: count,
                 source,
             })?;
             network.note(&target.address.to_string(), way.took, way.round_trip);

@@ -33,6 +33,9 @@ pub struct DubboOptions {
     /// The group of the service; without it the URL's `group`, or none
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
+    /// TCP connections that the calls of all --connections share, each thread one at least
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    channels: usize,
 }
 
 fn arguments(text: &str) -> Result<Value, String> {
@@ -62,6 +65,7 @@ impl DubboOptions {
             attachments: self.attachment.clone(),
             version: self.service_version.clone(),
             group: self.group.clone(),
+            channels: self.channels,
             timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
         };
         Dubbo::new(url, &options).map_err(Failure::other)
@@ -82,6 +86,7 @@ impl DubboOptions {
             "attachments": names,
             "service_version": self.service_version,
             "group": self.group,
+            "channels": self.channels,
         })
     }
 }
