@@ -147,5 +147,7 @@ fn real(version: &str) {
         assert!(said.contains(words), "{version}: {said}");
     }
     let said = call(address, "weir.test.Nobody", "echo", &[]);
-    assert!(said.contains("weir.test.Nobody"), "{version}: {said}");
+    // Dubbo 3 can't read the arguments of a service that it does not know.
+    let words = if version.starts_with('3') { "status 40 BAD_REQUEST" } else { "weir.test.Nobody" };
+    assert!(said.contains(words), "{version}: {said}");
 }
