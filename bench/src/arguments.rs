@@ -152,6 +152,8 @@ pub enum Name {
     LoadCounts,
     /// The load meter's verdict where it is known what it has to be
     LoadVerdicts,
+    /// An echo of a real provider of Dubbo beside JMeter: CPU time a call, and what it shows
+    LoadDubbo,
 }
 
 impl Name {
@@ -176,7 +178,7 @@ impl Name {
             Self::AofBase | Self::AofRestart => "Append-only files",
             Self::LoadHttp | Self::LoadPostgres | Self::LoadRedis => "Load meter",
             Self::LoadMemory | Self::LoadStall => "Load meter",
-            Self::LoadCounts | Self::LoadVerdicts => "Load meter",
+            Self::LoadCounts | Self::LoadVerdicts | Self::LoadDubbo => "Load meter",
             _ => "PostgreSQL gateway",
         }
     }

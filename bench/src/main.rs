@@ -28,7 +28,7 @@ pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 type Measure = fn(&Scale) -> Outcome<Vec<Row>>;
 
-const ALL: [(Name, Measure); 40] = [
+const ALL: [(Name, Measure); 41] = [
     (Name::Requests, rows::requests::measure),
     (Name::Relays, rows::relays::measure),
     (Name::Lines, rows::lines::measure),
@@ -69,6 +69,7 @@ const ALL: [(Name, Measure); 40] = [
     (Name::LoadStall, rows::meter::stall::measure),
     (Name::LoadCounts, rows::meter::counts::measure),
     (Name::LoadVerdicts, rows::meter::verdicts::measure),
+    (Name::LoadDubbo, rows::meter::dubbo::measure),
 ];
 
 fn main() -> ExitCode {

@@ -6,6 +6,7 @@
 //! both sides have one thread. The verdict of each run is a note.
 
 pub mod counts;
+pub mod dubbo;
 pub mod http;
 pub mod injector;
 pub mod memory;
