@@ -138,8 +138,10 @@ impl JmeterRun {
             assert!(process.ended().is_none(), "{}", process.log());
             process.log().contains("Starting standalone test")
         });
+        // What is waited for is the time itself.
         std::thread::sleep(WARM_UP);
         let (from, used) = (SystemTime::now(), measure::cpu(process.id()));
+        // Its figures are of this time.
         std::thread::sleep(duration);
         let (to, used_then) = (SystemTime::now(), measure::cpu(process.id()));
         wait::until("JMeter has ended", wait::LONG, || process.ended().is_some());
@@ -197,7 +199,7 @@ mod tests {
     #[test]
     fn samples_of_a_time_are_counted_and_a_failed_one_ends_it() {
         let at = |millis| UNIX_EPOCH + Duration::from_millis(millis);
-        let jtl = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success\n\
+        let jtl = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,ok\n\
                    999,4,echo,,,callers 1-1,text,true,\n\
                    1000,5,echo,,,callers 1-1,text,true,\n\
                    1999,7,echo,,,callers 1-2,text,true,\n\

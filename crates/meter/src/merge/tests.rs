@@ -132,7 +132,7 @@ fn directories_of_other_runs_are_told() {
     };
     assert_eq!(told(&[&first, &second]), Ok(()));
     assert!(told(&[&first, &faster]).unwrap_err().ends_with("rate is 9 and 10"));
-    let (unlike, _) = write(&place, "3/4", 1, &json!({ "rate": 9, "fingerprint": "ab" }));
+    let (unlike, _) = write(&place, "4/4", 1, &json!({ "rate": 9, "fingerprint": "ab" }));
     let error = told(&[&first, &unlike]).unwrap_err();
     assert!(error.contains("what they send differs") && !error.contains("ab\""), "{error}");
     assert!(told(&[&second, &second]).unwrap_err().ends_with("both are part 2/4"));
