@@ -121,7 +121,7 @@ fn serve(mut client: TcpStream, answering: Answering, counts: &Counts) {
                     let calls = counts.calls.fetch_add(1, Ordering::Relaxed) + 1;
                     held.push_back(header.id);
                     match (answering, held.len()) {
-                        (Answering::Closes, _) if calls % 10 == 0 => return,
+                        (Answering::Closes, _) if calls.is_multiple_of(10) => return,
                         (Answering::Late, 1) | (Answering::Swapped, 0 | 1) => Ok(()),
                         (Answering::Late, _) => {
                             let id = held.pop_front().unwrap_or_default();
