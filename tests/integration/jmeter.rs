@@ -11,7 +11,7 @@ use std::thread;
 
 use rig::influxd::Influxd;
 use rig::weir::{Setup, Weir};
-use rig::{places, wait};
+use rig::{machine, places, wait};
 use serde_json::Value;
 
 use self::relay::{Relay, SentPoint, SentPoints};
@@ -195,6 +195,8 @@ fn sent_points(sent: &[SentPoint], measurement: &str) -> usize {
 
 #[test]
 fn injectors_with_the_same_tags_overwrite_each_other_and_each_point_lost_is_counted() {
+    // Four virtual machines that start take the CPUs from whoever measures.
+    let _alone = machine::alone();
     if !is_installed() {
         return;
     }
@@ -221,6 +223,8 @@ fn injectors_with_the_same_tags_overwrite_each_other_and_each_point_lost_is_coun
 
 #[test]
 fn injectors_with_a_stamp_by_parameter_lose_no_point_and_the_sums_are_those_of_jmeters_files() {
+    // Four virtual machines that start take the CPUs from whoever measures.
+    let _alone = machine::alone();
     if !is_installed() {
         return;
     }

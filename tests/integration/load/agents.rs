@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use rig::process::Process;
 use rig::redis::Redis;
 use rig::witness::{Manner, Witness};
-use rig::{network, places, wait};
+use rig::{machine, network, places, wait};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -177,6 +177,7 @@ fn a_search_and_a_gate_that_ends_a_run_work_over_agents() {
 
 #[test]
 fn an_agent_that_is_killed_is_told_at_once_and_the_run_goes_on() {
+    let _alone = machine::alone();
     let (server, place) = (Witness::start(Manner::default()), places::directory());
     let (place, url) = (place.path(), server.url());
     let mut agents = ["a", "b"].map(|name| Agent::start(place, name, &[]));
@@ -221,6 +222,7 @@ fn a_search_ends_with_an_agent_that_is_lost() {
 
 #[test]
 fn an_agent_that_hangs_is_lost_and_stops_when_it_is_back() {
+    let _alone = machine::alone();
     let (server, place) = (Witness::start(Manner::default()), places::directory());
     let (place, url) = (place.path(), server.url());
     let agents = ["a", "b"].map(|name| Agent::start(place, name, &[]));
@@ -243,6 +245,7 @@ fn an_agent_that_hangs_is_lost_and_stops_when_it_is_back() {
 
 #[test]
 fn agents_stop_when_their_coordinator_dies() {
+    let _alone = machine::alone();
     let (server, place) = (Witness::start(Manner::default()), places::directory());
     let (place, url) = (place.path(), server.url());
     let agents = ["a", "b"].map(|name| Agent::start(place, name, &[]));
@@ -277,6 +280,7 @@ fn agents_stop_when_their_coordinator_dies() {
 
 #[test]
 fn agents_stop_when_the_network_to_their_coordinator_is_cut() {
+    let _alone = machine::alone();
     network::test_apart(None, || {
         let (server, place) = (Witness::start(Manner::default()), places::directory());
         let (place, url) = (place.path(), server.url());

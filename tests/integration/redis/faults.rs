@@ -34,6 +34,7 @@ fn a_server_that_hangs_is_told_of_in_time_and_late_answers_reach_nobody() {
 
 #[test]
 fn a_server_that_is_back_is_asked_by_the_next_command() {
+    let _alone = rig::machine::alone();
     let mut server = Redis::start();
     let weir = weir(&[&server], "", "");
     let mut ann = client(&weir);

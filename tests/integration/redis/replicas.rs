@@ -270,6 +270,12 @@ fn replicas_of_a_cluster_are_read() {
     for key in keys {
         assert_eq!(ann.ask(&["SET", key, key]), "+OK");
     }
+    // Only who wrote them may count on them before.
+    let has = |node: &Redis| node.client().line("DBSIZE");
+    wait::until("replicas have the keys", wait::LONG, || {
+        let (primaries, replicas) = cluster.nodes.split_at(3);
+        primaries.iter().zip(replicas).all(|(primary, replica)| has(primary) == has(replica))
+    });
     let mut bob = client(&weir);
     let gets = |cluster: &RedisCluster| -> usize {
         cluster.nodes[3..].iter().map(|of| calls(of, "get")).sum()
