@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use rand::{RngCore, SeedableRng, rngs::StdRng};
+use rand::RngCore as _;
 use rig::http::{Connection, Request};
 use rig::weir::Setup;
-use rig::{places, wait};
+use rig::{chance, places, wait};
 
 use crate::scene::{Scene, assert_points, point, points};
 
@@ -175,9 +175,7 @@ const TOO_LARGE: &str = "{\"error\":\"Request Entity Too Large\"}\n";
 #[test]
 fn random_bytes_are_refused_and_nothing_breaks() {
     let scene = Scene::new();
-    let seed = rand::random();
-    println!("seed {seed}");
-    let mut random = StdRng::seed_from_u64(seed);
+    let mut random = chance::draws();
     let mut noise = vec![0; 64 << 10];
     for round in 0..200 {
         random.fill_bytes(&mut noise);

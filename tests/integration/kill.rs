@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rand::Rng as _;
 use rig::sending::{self, Report};
 use rig::status::Account;
-use rig::wait;
 use rig::weir::Weir;
+use rig::{chance, wait};
 
 use crate::scene::{Scene, point, single_points};
 
@@ -35,8 +36,9 @@ fn killed_under_load(scene: &mut Scene) -> Report {
     let plan = sending::closed(scene.weir.http, 16, Duration::from_secs(3600));
     let stop = plan.stop.clone();
     let running = thread::spawn(move || sending::run(&plan, single_points("db")));
+    let mut draws = chance::draws();
     for _ in 0..kills() {
-        let moment = f64::from(rand::random_range(20..2_000));
+        let moment = f64::from(draws.random_range(20..2_000));
         until_taken(&scene.weir, moment);
         scene.weir.kill();
         scene.weir.start_again();

@@ -5,6 +5,9 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+
 use crate::places;
 
 /// A number from the environment, for another run or a longer one.
@@ -20,6 +23,11 @@ pub fn seed() -> u64 {
     let seed = *SEED.get_or_init(|| number("WEIR_TEST_SEED").or_else(of_the_commit).unwrap_or(1));
     println!("WEIR_TEST_SEED={seed}");
     seed
+}
+
+/// Draws for a test that has one source of chance, begun with the [`seed`].
+pub fn draws() -> StdRng {
+    StdRng::seed_from_u64(seed())
 }
 
 /// The first digits of the commit's id; nothing in a tree without one.

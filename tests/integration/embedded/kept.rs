@@ -3,9 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
+use rand::Rng as _;
 use rig::sending;
 use rig::status::Account;
-use rig::wait;
+use rig::{chance, wait};
 
 use super::{count, get, must_run, rows, store, values, with};
 use crate::kill::until_taken;
@@ -36,8 +37,9 @@ fn killed_under_load(memory: &str, kills: u32) {
     let plan = sending::closed(weir.http, 16, Duration::from_secs(3600));
     let stop = plan.stop.clone();
     let running = thread::spawn(move || sending::run(&plan, single_points("db")));
+    let mut draws = chance::draws();
     for _ in 0..kills {
-        let moment = f64::from(rand::random_range(20..20_000));
+        let moment = f64::from(draws.random_range(20..20_000));
         until_taken(&weir, moment);
         weir.kill();
         weir.start_again();

@@ -45,7 +45,7 @@ fn run(address: SocketAddr, length: Length, mut beside: impl FnMut(&ReplyCounts,
     let (own, late, cut) = (of(&heard.own), of(&heard.late), of(&heard.cut));
     println!("{own} are their clients' own, {late} were late, {cut} were cut");
     println!("{:#?}", heard.errors.lock().unwrap());
-    assert!(own > CLIENTS && late > 0, "no server was stopped");
+    assert!(own < REPLIES as usize || late > 0, "no server was stopped");
 }
 
 #[test]

@@ -264,7 +264,9 @@ fn whatever_happens_what_was_confirmed_is_there_and_the_files_are_the_master() {
     });
     let confirmed: u64 = world.confirmed.iter().map(|of| *of.lock().unwrap()).sum();
     println!("seed {seed}: {counted:?}, writes {:?}, up to {confirmed} confirmed", world.done());
-    assert!(confirmed > 0 && counted.evicted > 0 && counted.expired > 0, "{counted:?}");
+    let is_whole = counted.looks >= LOOKS;
+    assert!(!is_whole || counted.evicted > 0 && counted.expired > 0, "{counted:?}");
+    assert!(confirmed > 0, "{counted:?}");
 }
 
 /// Stops the writers when it goes, also by a panic.

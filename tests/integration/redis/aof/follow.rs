@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rand::Rng as _;
 use rig::redis::{Redis, RedisClient};
 use rig::tls::Certificate;
-use rig::wait;
+use rig::{chance, wait};
 
 use super::scene::{Relay, Scene, digest, info, master};
 
@@ -220,9 +221,10 @@ fn weir_is_killed_again_and_again_and_every_confirmed_write_is_there() {
     let stop = Arc::new(AtomicBool::new(false));
     let last = std::thread::scope(|scope| {
         let writing = scope.spawn(|| confirmed(&master, &stop));
+        let mut draws = chance::draws();
         for _ in 0..kills() {
             let before = scene.status()["durable"].as_u64().unwrap();
-            let some = rand::random_range(1_000..400_000_u64);
+            let some = draws.random_range(1_000..400_000_u64);
             wait::until("some more is durable", wait::LONG, || {
                 scene.status()["durable"].as_u64() > Some(before + some)
             });
