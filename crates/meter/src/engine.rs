@@ -83,7 +83,7 @@ pub enum EngineError {
     #[error("the run was called off before it began")]
     CalledOff,
     /// A thread could not be started, or ended by itself.
-    #[error("the injector can't run: {0}; this is no fault of the server's")]
+    #[error("the injector can't run: {0}; the server is not at fault")]
     Injector(String),
 }
 

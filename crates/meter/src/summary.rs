@@ -150,7 +150,10 @@ impl Display for Summary<'_> {
         }
         let rest = of.measured.subsec_millis();
         if rest > 0 {
-            writeln!(f, "partial  the last {rest} ms are no whole second, so in no row of rates")?;
+            writeln!(
+                f,
+                "partial  the last {rest} ms are not a whole second, so not in a row of rates"
+            )?;
         }
         for (owner, words, count) in of.errors.commonest(ERRORS_MAX) {
             writeln!(f, "error    {} x {owner}: {words}", words::count(count))?;

@@ -27,7 +27,7 @@ pub enum AskError {
     #[error("the server gave no answer: {0}")]
     Broken(String),
     /// This machine can't do it.
-    #[error("the injector can't run: {0}; this is no fault of the server's")]
+    #[error("the injector can't run: {0}; the server is not at fault")]
     Injector(std::io::Error),
 }
 

@@ -75,7 +75,7 @@ impl ReceivedLedger {
             !name.is_empty() && !name.starts_with('.') && name.chars().all(is_usual)
         };
         if name != LEDGER && !in_bits.is_some_and(is_plain) {
-            return Err(io::Error::other(format!("{name:?} is no file of a ledger")));
+            return Err(io::Error::other(format!("{name:?} is not a file of a ledger")));
         }
         let bytes = BASE64.decode(bytes).map_err(io::Error::other)?;
         self.bytes += bytes.len() as u64;
