@@ -11,6 +11,7 @@
 
 mod keep;
 mod masters;
+mod release;
 mod replicas;
 mod spread;
 mod taken;
@@ -33,6 +34,7 @@ use crate::topology::cluster::Shape;
 
 pub use keep::keep;
 pub use masters::follow;
+pub use release::Release;
 pub use replicas::{Covers, read};
 pub use spread::{Hashing, Share, Spread, Wanted};
 

@@ -1,6 +1,6 @@
 //! Commands and their answers.
 
-use rig::redis::Redis;
+use rig::redis::{Redis, RedisClient, valkeys};
 use rig::wait;
 
 use super::scene::{ADMIN, admin, client, key_on, weir};
@@ -106,6 +106,34 @@ fn what_weir_does_not_know_has_a_connection_of_its_own() {
     assert_eq!(client.line("MULTI"), "+OK");
     assert_eq!(client.line("MY.GET k1"), "-ERR unknown command 'MY.GET'");
     assert!(client.line("EXEC").starts_with("-EXECABORT"));
+}
+
+/// The name and version that `HELLO` tells.
+fn release(client: &mut RedisClient) -> String {
+    let hello = client.line("HELLO");
+    hello.split(" $5 proto").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn clients_are_told_of_the_release_that_all_servers_have_at_least() {
+    let redis = Redis::start();
+    let told = |servers: &[&Redis], wanted: &str| {
+        let weir = weir(servers, "", "");
+        let mut ann = client(&weir);
+        // A server tells it where it is connected to.
+        assert_eq!(ann.line("DBSIZE"), ":0");
+        wait::until("servers have told it", wait::LONG, || release(&mut ann) == wanted);
+        let version = wanted.rsplit(' ').next().unwrap();
+        assert!(ann.line("INFO server").contains(&format!("_version:{version}")), "{wanted}");
+    };
+    let alone = release(&mut redis.client());
+    told(&[&redis], &alone);
+    for program in valkeys() {
+        let valkey = Redis::start_as(&program, &[]);
+        told(&[&valkey], &release(&mut valkey.client()));
+        // It is compatible with a release that is later than that of Debian's Redis.
+        told(&[&valkey, &redis], &alone);
+    }
 }
 
 #[test]

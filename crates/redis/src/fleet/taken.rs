@@ -1,4 +1,5 @@
-//! What servers say of the commands of Weir's list, which may only take away.
+//! What servers say of themselves: their release, and of the commands of Weir's list what they have
+//! otherwise, which may only take away.
 //!
 //! A server is asked when it is connected to, by a connection of its own. Until it has answered the
 //! list holds, and what it has said holds until it says otherwise.
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Fleet;
+use super::{Fleet, Release};
 use crate::commands::{self, Taken};
 use crate::server::Server;
 
@@ -38,12 +39,14 @@ struct Said {
     is_to_be_asked: bool,
     /// By the commands' numbers.
     taken: HashMap<usize, Taken>,
+    release: Option<Release>,
 }
 
 impl Said {
     /// Nothing yet.
     fn of(incarnation: u64) -> Self {
-        Self { incarnation, asked: None, is_to_be_asked: false, taken: HashMap::new() }
+        let (asked, is_to_be_asked, taken, release) = (None, false, HashMap::new(), None);
+        Self { incarnation, asked, is_to_be_asked, taken, release }
     }
 }
 
@@ -69,8 +72,18 @@ impl Fleet {
         })
     }
 
-    /// Asks a server that was connected to what its commands are, now or a moment later: whatever
-    /// it was asked before may have been another one. Needs the worker's runtime.
+    /// What all servers that are there, and have said it, are at least.
+    pub fn release(&self) -> Release {
+        let view = self.view();
+        let said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = said.iter().filter(|(number, said)| {
+            view.is_there(**number) && view.incarnation(**number) == Some(said.incarnation)
+        });
+        Release::least(there.filter_map(|(_, said)| said.release.as_ref()))
+    }
+
+    /// Asks a server that was connected to what its release and its commands are, now or a moment
+    /// later: whatever it was asked before may have been another one. Needs the worker's runtime.
     pub fn ask_commands(self: &Arc<Self>, number: usize, incarnation: u64, server: &Arc<Server>) {
         let mut said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
         let of = said.entry(number).or_insert_with(|| Said::of(incarnation));
@@ -93,6 +106,10 @@ impl Fleet {
                 },
                 Err(error) => tracing::debug!(server = &*server.name, %error, "COMMAND"),
             }
+            match server.ask_apart(&["INFO", "server"]).await {
+                Ok(answer) => fleet.says_release(number, incarnation, Release::read(&answer)),
+                Err(error) => tracing::debug!(server = &*server.name, %error, "INFO server"),
+            }
         });
     }
 
@@ -100,6 +117,13 @@ impl Fleet {
         let mut said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(of) = said.get_mut(&number).filter(|of| of.incarnation == incarnation) {
             (of.is_to_be_asked, of.asked) = (false, Some(Instant::now()));
+        }
+    }
+
+    fn says_release(&self, number: usize, incarnation: u64, release: Option<Release>) {
+        let mut said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(of) = said.get_mut(&number).filter(|of| of.incarnation == incarnation) {
+            of.release = release;
         }
     }
 

@@ -3,7 +3,6 @@
 use wire::resp::{Command, put_verbatim};
 
 use super::console::clients;
-use super::login::REDIS_VERSION;
 use super::{Asking, Session};
 use crate::console::rows::ClientRow;
 use crate::front::Front;
@@ -55,15 +54,18 @@ fn fields<const N: usize>(all: [(&str, &dyn std::fmt::Display); N]) -> String {
 }
 
 fn server(front: &Front, _: &[ClientRow]) -> String {
-    fields([
-        ("redis_version", &REDIS_VERSION),
+    let release = front.shared.fleet.release();
+    let own = release.valkey.as_ref().map(|version| format!("valkey_version:{version}\r\n"));
+    let of_weir = fields([
+        ("redis_version", &release.redis),
         ("redis_mode", &"standalone"),
         ("server_name", &"weir"),
         ("weir_version", &env!("CARGO_PKG_VERSION")),
         ("arch_bits", &64),
         ("process_id", &std::process::id()),
         ("weir_backends", &front.holders().len()),
-    ])
+    ]);
+    own.unwrap_or_default() + &of_weir
 }
 
 fn of_clients(_: &Front, all: &[ClientRow]) -> String {

@@ -18,13 +18,11 @@ use super::clients::check_name;
 use super::passed::{Check, Unnamed};
 use super::{Asking, Session, Taken, join};
 use crate::commands::number;
+use crate::fleet::Release;
 use crate::front::Front;
 use crate::servers::accounts::Account;
 use crate::servers::{NotIn, Servers};
 use crate::users::{DEFAULT, Identity};
-
-/// The version whose commands Weir knows: what clients are told.
-pub(super) const REDIS_VERSION: &str = "7.0.15";
 
 pub(super) const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
@@ -159,7 +157,7 @@ impl Session {
                         time"
                 .to_owned());
         }
-        let answer = hello.answer(self.id());
+        let answer = hello.answer(self.id(), &self.front.shared.fleet.release());
         self.greeted(hello);
         self.say(&answer, client);
         Ok(())
@@ -187,7 +185,8 @@ impl Session {
         drop(in_force);
         self.may_change_user()?;
         let user: Rc<str> = String::from_utf8_lossy(name.unwrap_or(DEFAULT)).into();
-        let answer = hello.as_ref().map_or_else(|| b"+OK\r\n".to_vec(), |of| of.answer(self.id()));
+        let greeting = |of: &Hello| of.answer(self.id(), &self.front.shared.fleet.release());
+        let answer = hello.as_ref().map_or_else(|| b"+OK\r\n".to_vec(), greeting);
         let login = Rc::new(Login::default());
         self.login = Some(Rc::clone(&login));
         let (front, from) = (Rc::clone(&self.front), self.card.from.map(|from| from.ip()));
@@ -288,16 +287,17 @@ async fn refuse(
 }
 
 impl Hello {
-    /// What a client of this number hears.
-    fn answer(&self, id: i64) -> Vec<u8> {
+    /// What a client of this number hears, before servers of that release.
+    fn answer(&self, id: i64, release: &Release) -> Vec<u8> {
         let mut out = Vec::new();
         put_map(&mut out, 7, self.version);
         let text = |out: &mut Vec<u8>, key: &str, value: &str| {
             put_bulk(out, key.as_bytes());
             put_bulk(out, value.as_bytes());
         };
-        text(&mut out, "server", "redis");
-        text(&mut out, "version", REDIS_VERSION);
+        let (name, version) = release.named();
+        text(&mut out, "server", name);
+        text(&mut out, "version", version);
         put_bulk(&mut out, b"proto");
         put_integer(&mut out, if self.version == Version::Three { 3 } else { 2 });
         put_bulk(&mut out, b"id");
