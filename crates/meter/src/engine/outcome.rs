@@ -14,14 +14,12 @@ use crate::injector::Health;
 use crate::lateness::Lateness;
 use crate::little::Occupancy;
 use crate::network::Network;
-use crate::recorder::{Distribution, Figure, Measure, Results, Times};
+use crate::recorder::{Measure, Results, Times};
 use crate::sharing::Sharing;
 use crate::traffic::Traffic;
-use crate::verdict::{Doubt, Evidence, THRESHOLDS, Thresholds, doubt_of_demand, doubts};
-
-/// The percentiles without which a run says nothing. Those between them may lie where a server's
-/// times part, and then little moves them by much: they are marked, as the longest are.
-const BASIC: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
+use crate::verdict::{
+    Doubt, Evidence, THRESHOLDS, Thresholds, basic_figures, doubt_of_demand, doubts,
+};
 
 /// What was sent before what counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,7 +136,7 @@ impl Outcome {
             closed: self.closed,
             sends: self.lateness.sends,
             late: self.lateness.late,
-            figures: self.basic_figures(&latency),
+            figures: basic_figures(&self.results, self.closed, &self.thresholds),
             latency_mean: latency.mean().measured,
             turnaround_mean: self.turnaround.mean(),
             busy: self.health.busy,
@@ -157,22 +155,6 @@ impl Outcome {
         let unjudged = self.unjudged.iter();
         found.extend(unjudged.map(|(gate, found)| doubt_of_demand(&gate.to_string(), found)));
         found
-    }
-
-    /// The highest of the percentiles that the injector made of latency and of service, where it
-    /// made any: one names the line.
-    fn basic_figures(&self, latency: &Distribution) -> Vec<(String, Figure)> {
-        let service = self.results.distribution(Measure::Service, None);
-        let lines = [("latency", latency), ("service", &service)];
-        // Nothing is due in a closed loop: both are the same there.
-        let lines = lines.into_iter().skip(usize::from(self.closed));
-        let tolerance = self.thresholds.tolerance();
-        let of_line = |(line, times): (&str, &Distribution)| {
-            let named =
-                BASIC.map(|(name, share)| (format!("the {name} of {line}"), times.quantile(share)));
-            named.into_iter().rfind(|(_, figure)| figure.is_injectors(&tolerance))
-        };
-        lines.filter_map(of_line).collect()
     }
 
     /// The largest share of the time that a thread stood still.

@@ -12,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, LineGauge, Paragraph};
 use watch::words::count;
 
-use super::{ShownWindow, SoFar};
+use super::ShownWindow;
 
 /// Seconds of the lines.
 const SECONDS_MAX: usize = 600;
@@ -34,8 +34,6 @@ pub struct Progress {
     /// When the last window came.
     at: Instant,
     errors: [u64; Owner::ALL.len()],
-    /// Whether its numbers can be believed.
-    so_far: SoFar,
     offered: u64,
     sent: u64,
     late: u64,
@@ -44,25 +42,24 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new(about: About, so_far: SoFar) -> Self {
+    pub fn new(about: About) -> Self {
         let (rows, at, errors) = (VecDeque::new(), Instant::now(), Default::default());
         let (offered, sent, late) = (0, 0, 0);
-        Self { about, rows, at, errors, so_far, offered, sent, late, is_stopping: false }
+        Self { about, rows, at, errors, offered, sent, late, is_stopping: false }
     }
 
-    pub fn add(&mut self, shown: &ShownWindow) {
+    pub fn add(&mut self, shown: ShownWindow) {
         if self.rows.len() == SECONDS_MAX {
             self.rows.pop_front();
         }
         self.at = Instant::now();
-        self.so_far.add(shown);
         self.offered += shown.row.offered;
         self.sent += shown.row.sent;
         self.late += shown.row.late;
         for (sum, more) in self.errors.iter_mut().zip(shown.errors) {
             *sum += more;
         }
-        self.rows.push_back(*shown);
+        self.rows.push_back(shown);
     }
 
     /// How much of it is over, and what is to be said of that.
@@ -95,7 +92,7 @@ pub fn draw(frame: &mut Frame<'_>, seen: &Progress) {
     ]);
     let [title, gauge, chart, panels] = rows.areas(area);
     let mut name = Line::from_iter(["weir load ".bold(), Span::raw(&*seen.about.url)]);
-    if let Some(cause) = seen.so_far.doubt() {
+    if let Some(cause) = seen.rows.back().and_then(|shown| shown.doubt.as_deref()) {
         name = Line::from_iter(["INVALID so far: ".red().bold(), Span::raw(cause)]);
     }
     frame.render_widget(name, title);
@@ -233,11 +230,10 @@ mod tests {
     use std::time::Duration;
 
     use meter::engine::Row;
-    use meter::verdict::THRESHOLDS;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::{About, Progress, SECONDS_MAX, ShownWindow, SoFar, draw};
+    use super::{About, Progress, SECONDS_MAX, ShownWindow, draw};
 
     fn seen(windows: u64) -> Progress {
         let about = About {
@@ -245,7 +241,7 @@ mod tests {
             duration: Duration::from_secs(3600),
             is_closed: false,
         };
-        let mut seen = Progress::new(about, SoFar::new(false, THRESHOLDS));
+        let mut seen = Progress::new(about);
         for number in 0..windows {
             let [p50, p99, max, busy] = [1, 5, 40, 250].map(Duration::from_millis);
             let row = Row {
@@ -262,7 +258,8 @@ mod tests {
                 paused: Duration::from_millis(33),
                 injectors: [false, false, true],
             };
-            seen.add(&ShownWindow { row, errors: [0, 1, 1, 0] });
+            let doubt = (number > 8).then(|| format!("{} of them were late", number + 1));
+            seen.add(ShownWindow { row, errors: [0, 1, 1, 0], doubt });
         }
         seen
     }
@@ -278,7 +275,7 @@ mod tests {
         let text = screen(&seen(20), 80, 24);
         for part in [
             // What can't be believed any more is told before the run ends.
-            "INVALID so far: 20 of 19800 sends were late by over 1 ms",
+            "INVALID so far: 20 of them were late",
             "3,580 s left",
             "latency",
             "p50        1.00 ms",
