@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use crate::course::{Course, POINTS_MAX};
 use crate::engine::{FinishedWindow, Outcome};
 use crate::failure::Owner;
-use crate::hlog;
+use crate::hlog::{self, LogLine};
 use crate::machine;
-use crate::recorder::{Measure, Results, Times};
+use crate::recorder::{Measure, OperationTraffic, Results, Times};
 use crate::summary::{Summary, date_time};
 use crate::window::WINDOW;
 pub use tag::{HistogramPart, Tag};
@@ -234,22 +234,34 @@ pub fn histograms(results: &Results) -> String {
 /// A line is damaged.
 pub fn results_of(histograms: &str) -> Result<Results, hlog::LogError> {
     let mut results = Results::default();
-    for line in hlog::read(histograms.as_bytes()) {
+    for line in hlog::read_all(histograms.as_bytes()) {
         add_line(&line?, &mut results);
     }
     Ok(results)
 }
 
-/// Adds a line of a log. That without a tag is the sum of others, and tags of a newer version say
-/// what this one does not know.
-pub fn add_line(line: &hlog::Line, results: &mut Results) {
-    if let Some(tag) = line.tag.as_deref().and_then(Tag::read) {
-        tag.add(&line.times, results);
+/// Adds a line of a log. That without a tag is the sum of others, and tags and notes of a newer
+/// version say what this one does not know.
+pub fn add_line(line: &LogLine, results: &mut Results) {
+    match line {
+        LogLine::Histogram(line) => {
+            if let Some(tag) = line.tag.as_deref().and_then(Tag::read) {
+                tag.add(&line.times, results);
+            }
+        }
+        LogLine::Note(_, text) => {
+            let read = |(operation, traffic): (&str, &str)| {
+                Some((operation.parse::<usize>().ok()?, traffic.parse::<OperationTraffic>().ok()?))
+            };
+            if let Some((operation, traffic)) = text.split_once(' ').and_then(read) {
+                results.traffic_mut(operation).add(&traffic);
+            }
+        }
     }
 }
 
-/// All histograms of a window. That without a tag is the latency of all results, which is what
-/// tools show that know no tags.
+/// All histograms of a window, and what its requests had on their connections. The histogram
+/// without a tag is the latency of all results, which is what tools show that know no tags.
 fn lines(start: Duration, length: Duration, results: &Results, latency: &Times) -> String {
     let mut out = String::new();
     hlog::line(&mut out, None, start, length, latency);
@@ -268,6 +280,9 @@ fn lines(start: Duration, length: Duration, results: &Results, latency: &Times) 
             let tag = Tag { operation, kind, measure, part };
             hlog::line(&mut out, Some(&tag.to_string()), start, length, &times);
         }
+    }
+    for (operation, traffic) in results.traffic() {
+        hlog::note(&mut out, start, &format!("{operation} {traffic}"));
     }
     out
 }
@@ -303,7 +318,10 @@ mod tests {
     use serde_json::{Value, json};
     use tempfile::TempDir;
 
-    use super::{Directory, DirectoryError, HistogramPart, JSON, LOG, ROWS, RUN, TEXT, Tag};
+    use super::{
+        Directory, DirectoryError, HistogramPart, JSON, LOG, ROWS, RUN, TEXT, Tag, histograms,
+        results_of,
+    };
     use crate::engine::{FinishedWindow, Outcome, Row};
     use crate::hlog;
     use crate::recorder::{Kind, Measure, Results, Times};
@@ -318,6 +336,8 @@ mod tests {
             results.note(0, Kind::Succeeded, took * 3 * MS, took * MS);
         }
         results.note(1, Kind::Server, 40 * MS, 40 * MS);
+        results.traffic_mut(0).sent += 900;
+        results.traffic_mut(1).note_failure(Kind::Server, 503);
         let latency = results.times(Measure::Latency, None);
         let (p50, p99) = (latency.quantile(0.5), latency.quantile(0.99));
         let row =
@@ -362,6 +382,15 @@ mod tests {
         assert_eq!((last.start, last.times.count()), (1000 * MS, 11));
         let about: Value = serde_json::from_str(&file(&place, RUN)).unwrap();
         assert_eq!(about["run"]["rate"], 7);
+    }
+
+    #[test]
+    fn what_a_window_says_to_a_coordinator_is_all_of_it() {
+        let of = ended(0).results;
+        let read = results_of(&histograms(&of)).unwrap();
+        assert_eq!((read.total(), read.failed()), (of.total(), of.failed()));
+        let told: Vec<_> = read.traffic().map(|(at, of)| format!("{at}: {of}")).collect();
+        assert_eq!(told, ["0: 900 0", "1: 0 0 server.503.1"]);
     }
 
     #[test]

@@ -24,6 +24,8 @@ const HEAD: usize = 40;
 const LEN_MAX: u64 = 1 << 20;
 /// A line has a histogram in base64, its tag and its times.
 const LINE_MAX: u64 = 2 * LEN_MAX;
+/// What a comment begins with that is of a window.
+const NOTE: &str = "#[Traffic: ";
 /// The unit of the column that people read: milliseconds.
 const MAX_UNIT: f64 = 1e6;
 
@@ -56,7 +58,30 @@ pub fn line(out: &mut String, tag: Option<&str>, start: Duration, length: Durati
     out.push('\n');
 }
 
-/// A line of a log that was read.
+/// Appends a comment of the window that began then: other tools leave it out.
+pub fn note(out: &mut String, start: Duration, text: &str) {
+    let _ = writeln!(out, "{NOTE}{:.3} {text}]", start.as_secs_f64());
+}
+
+/// What a line of a log has that was read.
+#[derive(Debug, Clone)]
+pub enum LogLine {
+    Histogram(Line),
+    /// What [`note`] has written of the window that began then.
+    Note(Duration, String),
+}
+
+impl LogLine {
+    /// When its window began, since the log's begin.
+    pub fn start(&self) -> Duration {
+        match self {
+            Self::Histogram(line) => line.start,
+            Self::Note(start, _) => *start,
+        }
+    }
+}
+
+/// A histogram's line of a log.
 #[derive(Debug, Clone)]
 pub struct Line {
     /// Tells histograms of one window apart.
@@ -76,10 +101,18 @@ pub struct LogError {
     what: &'static str,
 }
 
-/// Reads a log line by line: each is a histogram, and a day of them does not fit in memory. A last
-/// line without an end was cut off when its writer was killed, and is left out. Behind an error
-/// there is nothing more.
-pub fn read(mut log: impl BufRead) -> impl Iterator<Item = Result<Line, LogError>> {
+/// The histograms of a log, as [`read_all`] reads them.
+pub fn read(log: impl BufRead) -> impl Iterator<Item = Result<Line, LogError>> {
+    read_all(log).filter_map(|line| match line {
+        Ok(LogLine::Histogram(line)) => Some(Ok(line)),
+        Ok(LogLine::Note(..)) => None,
+        Err(error) => Some(Err(error)),
+    })
+}
+
+/// Reads a log line by line: a day of histograms does not fit in memory. A last line without an end
+/// was cut off when its writer was killed, and is left out. Behind an error there is nothing more.
+pub fn read_all(mut log: impl BufRead) -> impl Iterator<Item = Result<LogLine, LogError>> {
     let (mut text, mut number, mut is_over) = (Vec::new(), 0, false);
     std::iter::from_fn(move || {
         while !is_over {
@@ -89,11 +122,16 @@ pub fn read(mut log: impl BufRead) -> impl Iterator<Item = Result<Line, LogError
             let found = match got {
                 Ok(_) if text.ends_with(b"\n") => {
                     let text = text.trim_ascii_end();
-                    if text.is_empty() || text.starts_with(b"#") || text.starts_with(b"\"") {
+                    let is_note = text.starts_with(NOTE.as_bytes());
+                    let is_comment = text.starts_with(b"#") && !is_note;
+                    if text.is_empty() || is_comment || text.starts_with(b"\"") {
                         continue;
                     }
                     let text = std::str::from_utf8(text).map_err(|_| "it is not text");
-                    text.and_then(read_line)
+                    match is_note {
+                        true => text.and_then(read_note),
+                        false => text.and_then(read_line).map(LogLine::Histogram),
+                    }
                 }
                 Ok(len) if (len as u64) < LINE_MAX => {
                     is_over = true;
@@ -109,6 +147,17 @@ pub fn read(mut log: impl BufRead) -> impl Iterator<Item = Result<Line, LogError
     })
 }
 
+fn read_note(text: &str) -> Result<LogLine, &'static str> {
+    let inner = text.strip_prefix(NOTE).and_then(|text| text.strip_suffix(']'));
+    let (start, text) = inner.and_then(|text| text.split_once(' ')).ok_or("its note is damaged")?;
+    Ok(LogLine::Note(span(start)?, text.to_owned()))
+}
+
+fn span(text: &str) -> Result<Duration, &'static str> {
+    let seconds: f64 = text.trim().parse().map_err(|_| "a time is not a number")?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "a time is out of range")
+}
+
 fn read_line(text: &str) -> Result<Line, &'static str> {
     let (tag, rest) = match text.strip_prefix("Tag=") {
         None => (None, text),
@@ -119,10 +168,6 @@ fn read_line(text: &str) -> Result<Line, &'static str> {
     };
     let mut fields = rest.splitn(4, ',');
     let mut next = || fields.next().ok_or("it has too few fields");
-    let span = |text: &str| {
-        let seconds: f64 = text.trim().parse().map_err(|_| "a time is not a number")?;
-        Duration::try_from_secs_f64(seconds).map_err(|_| "a time is out of range")
-    };
     let (start, length, _max) = (span(next()?)?, span(next()?)?, next()?);
     let bytes = BASE64.decode(next()?.trim()).map_err(|_| "its histogram is not base64")?;
     Ok(Line { tag, start, length, times: decode(&bytes)? })

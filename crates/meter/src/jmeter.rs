@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use crate::engine::FinishedWindow;
-use crate::recorder::{Kind, Results, Times};
+use crate::recorder::{Kind, OperationTraffic, Results, Times};
 use crate::stream::Points;
 use crate::window::WINDOW;
 
@@ -122,7 +122,7 @@ impl JmeterSeries {
     }
 
     fn put_transaction(&self, points: &mut Points, name: &str, of: &Transaction, time: u128) {
-        for (status, times) in [("all", &of.all()), ("ok", &of.ok), ("ko", &of.failed)] {
+        for (status, times) in [(ALL, &of.all()), ("ok", &of.ok), ("ko", &of.failed)] {
             if times.count() == 0 {
                 continue;
             }
@@ -130,12 +130,15 @@ impl JmeterSeries {
             put_spans(&mut line, times);
             // Writing to memory does not fail.
             let _ = write!(line, ",hit={}", of.sent);
+            if status == ALL {
+                put_bytes(&mut line, of);
+            }
             put_percentiles(&mut line, times);
             points.add(&line, time);
         }
-        for (kind, count) in of.errors.iter().filter(|(_, count)| *count > 0) {
-            let (tags, code) = (self.tags(name), kind.name());
-            let message = escaped(words(*kind));
+        for (kind, code, count) in of.errors() {
+            let tags = self.tags(name);
+            let message = escaped(words(kind));
             let line =
                 format!("{tags},responseCode={code},responseMessage={message} count={count}");
             points.add(&line, time);
@@ -153,6 +156,7 @@ impl JmeterSeries {
             put_spans(&mut line, &of.ok);
         }
         let _ = write!(line, ",hit={}", of.sent);
+        put_bytes(&mut line, of);
         put_percentiles(&mut line, &times);
         points.add(&line, time);
     }
@@ -165,7 +169,9 @@ struct Transaction {
     failed: Times,
     /// Requests that were sent: hits.
     sent: u64,
-    errors: Vec<(Kind, u64)>,
+    /// Failures by kind, whatever their status codes.
+    failures: Vec<(Kind, u64)>,
+    traffic: OperationTraffic,
 }
 
 impl Transaction {
@@ -180,18 +186,37 @@ impl Transaction {
                 continue;
             }
             gathered.failed.add(latency);
-            match gathered.errors.iter_mut().find(|(known, _)| *known == kind) {
+            match gathered.failures.iter_mut().find(|(known, _)| *known == kind) {
                 Some((_, count)) => *count += latency.count(),
-                None => gathered.errors.push((kind, latency.count())),
+                None => gathered.failures.push((kind, latency.count())),
             }
         }
+        let traffic = results.traffic().filter(|(operation, _)| is(*operation));
+        traffic.for_each(|(_, traffic)| gathered.traffic.add(traffic));
         gathered
+    }
+
+    /// Failures by kind and response code: the status of the answer, or else the kind's name.
+    fn errors(&self) -> Vec<(Kind, String, u64)> {
+        let coded = self.traffic.failures();
+        let mut errors: Vec<_> =
+            coded.iter().map(|(kind, code, count)| (*kind, code.to_string(), *count)).collect();
+        for (kind, count) in &self.failures {
+            let with_code: u64 =
+                coded.iter().filter(|(of, ..)| of == kind).map(|(.., count)| count).sum();
+            let without = count.saturating_sub(with_code);
+            if without > 0 {
+                errors.push((*kind, kind.name().to_owned(), without));
+            }
+        }
+        errors
     }
 
     fn add(&mut self, other: &Self) {
         self.ok.add(&other.ok);
         self.failed.add(&other.failed);
         self.sent += other.sent;
+        self.traffic.add(&other.traffic);
     }
 
     fn all(&self) -> Times {
@@ -201,7 +226,7 @@ impl Transaction {
     }
 }
 
-/// What stands for a response's message: a window counts errors by kind alone.
+/// What stands for a response's message: a window does not know the words of its errors.
 fn words(kind: Kind) -> &'static str {
     match kind {
         Kind::Succeeded => "success",
@@ -218,6 +243,11 @@ fn put_spans(line: &mut String, times: &Times) {
     for (name, span) in [("avg", times.mean()), ("min", times.min()), ("max", times.max())] {
         let _ = write!(line, ",{name}={}", milliseconds(span));
     }
+}
+
+fn put_bytes(line: &mut String, of: &Transaction) {
+    let OperationTraffic { sent, received, .. } = &of.traffic;
+    let _ = write!(line, ",sb={sent},rb={received}");
 }
 
 fn put_percentiles(line: &mut String, times: &Times) {
@@ -314,6 +344,31 @@ mod tests {
     }
 
     #[test]
+    fn bytes_stand_in_rows_of_all_and_failures_have_the_status_of_their_answer() {
+        let mut series = series();
+        series.window(&window(0, succeeded));
+        let points = series.window(&window(1, |results| {
+            for kind in [Kind::Server, Kind::Server, Kind::Timeout] {
+                results.note(0, kind, MS, MS);
+            }
+            let traffic = results.traffic_mut(0);
+            (traffic.sent, traffic.received) = (300, 20);
+            traffic.note_failure(Kind::Server, 503);
+        }));
+        let one = "jmeter,application=my\\ shop,transaction=log\\ in,";
+        for start in
+            [format!("{one}statut=all"), "jmeter,application=my\\ shop,transaction=all".to_owned()]
+        {
+            assert!(line(&points, &start).contains(",hit=4,sb=300,rb=20,pct99.0="), "{start}");
+        }
+        assert!(!line(&points, &format!("{one}statut=ko")).contains("sb="));
+        for (code, count) in [("503", 1), ("server", 1), ("timeout", 1)] {
+            let row = line(&points, &format!("{one}responseCode={code}"));
+            assert!(row.contains(&format!(" count={count} ")), "{row}");
+        }
+    }
+
+    #[test]
     fn failures_have_rows_of_their_own_and_no_part_in_the_average_of_all() {
         let mut series = series();
         series.window(&window(0, succeeded));
@@ -324,7 +379,7 @@ mod tests {
         let one = "jmeter,application=my\\ shop,transaction=log\\ in,";
         let all = line(&points, "jmeter,application=my\\ shop,transaction=all,statut=all ");
         assert!(all.contains(" count=3,countError=2,avg=2"), "{all}");
-        assert!(all.contains(",hit=2,pct99.0=90"), "what was not sent is no hit: {all}");
+        assert!(all.contains(",hit=2,sb=0,rb=0,pct99.0=90"), "what was not sent is no hit: {all}");
         assert!(line(&points, &format!("{one}statut=all")).contains(" count=3,"));
         assert!(line(&points, &format!("{one}statut=ok")).contains(" count=1,avg=2"));
         let failed = line(&points, &format!("{one}statut=ko"));

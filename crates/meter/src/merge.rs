@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::directory::{self, rows};
 use crate::engine::{FinishedWindow, Outcome, Row, Window, row};
-use crate::hlog;
+use crate::hlog::{self, LogError, LogLine};
 use crate::part::RunPart;
 use crate::recorder::{Results, Tolerance};
 use crate::sharing::{PartInjector, Sharing};
@@ -148,7 +148,7 @@ impl PartDirectory {
         let file = File::open(&path).map_err(|error| damaged(&path, error))?;
         Ok(PartLog {
             path,
-            lines: Box::new(hlog::read(BufReader::new(file))),
+            lines: Box::new(hlog::read_all(BufReader::new(file))),
             next: None,
             requests: 0,
         })
@@ -185,8 +185,8 @@ fn difference(mine: &Value, theirs: &Value) -> Option<String> {
 /// The log of a part, read window by window.
 struct PartLog {
     path: PathBuf,
-    lines: Box<dyn Iterator<Item = Result<hlog::Line, hlog::LogError>>>,
-    next: Option<hlog::Line>,
+    lines: Box<dyn Iterator<Item = Result<LogLine, LogError>>>,
+    next: Option<LogLine>,
     /// Results that were read so far.
     requests: u64,
 }
@@ -203,7 +203,7 @@ impl PartLog {
                     Some(line) => line.map_err(|error| damaged(&self.path, error))?,
                 },
             };
-            if line.start >= Duration::from_secs(second) {
+            if line.start() >= Duration::from_secs(second) {
                 self.next = Some(line);
                 break;
             }

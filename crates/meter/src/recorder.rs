@@ -2,12 +2,14 @@
 //! when it is needed, so that a percentile is of everything and not of successes alone.
 
 mod correction;
+mod traffic;
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
 pub use correction::{Correction, Distribution, Figure, NEGLIGIBLE, Tolerance};
+pub use traffic::OperationTraffic;
 
 /// The longest time that is told apart.
 pub const LONGEST: u64 = 3_600_000_000_000;
@@ -216,6 +218,7 @@ pub enum Measure {
 #[derive(Debug, Clone, Default)]
 pub struct Results {
     operations: Vec<[Option<Box<Both>>; Kind::ALL.len()]>,
+    traffic: Vec<OperationTraffic>,
     /// How long the thread that stood longest did meanwhile, by the injector's doing.
     pub paused: Duration,
 }
@@ -251,8 +254,23 @@ impl Results {
         self.operations[operation][kind as usize].get_or_insert_default()
     }
 
+    /// What the requests of an operation had on their connections, to be added to.
+    pub fn traffic_mut(&mut self, operation: usize) -> &mut OperationTraffic {
+        let operation = operation.min(OPERATIONS_MAX);
+        if self.traffic.len() <= operation {
+            self.traffic.resize_with(operation + 1, Default::default);
+        }
+        &mut self.traffic[operation]
+    }
+
+    /// What the requests of each operation had on their connections, where there is any.
+    pub fn traffic(&self) -> impl Iterator<Item = (usize, &OperationTraffic)> {
+        self.traffic.iter().enumerate().filter(|(_, traffic)| !traffic.is_empty())
+    }
+
     /// Adds all of another one.
     pub fn add(&mut self, other: &Self) {
+        other.traffic().for_each(|(operation, of)| self.traffic_mut(operation).add(of));
         self.paused += other.paused;
         if self.operations.len() < other.operations.len() {
             self.operations.resize_with(other.operations.len(), Default::default);
@@ -274,7 +292,10 @@ impl Results {
         let kinds = self.operations.iter().enumerate().map(|(number, kinds)| {
             if operations.contains(&number) { kinds.clone() } else { Default::default() }
         });
-        Self { operations: kinds.collect(), paused: self.paused }
+        let traffic = self.traffic.iter().enumerate().map(|(number, traffic)| {
+            if operations.contains(&number) { traffic.clone() } else { Default::default() }
+        });
+        Self { operations: kinds.collect(), traffic: traffic.collect(), paused: self.paused }
     }
 
     /// Adds times that were read from elsewhere.

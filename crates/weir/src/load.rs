@@ -3,6 +3,7 @@
 mod agents;
 mod compare;
 mod dubbo;
+mod ended;
 mod file;
 mod fingerprint;
 mod http;

@@ -19,14 +19,14 @@ use super::parts::{causes, load, report, words};
 const SECRET: &str = "a secret of all injectors";
 
 /// `weir load agent` on a port of its own.
-struct Agent {
+pub struct Agent {
     process: Process,
-    address: String,
+    pub address: String,
     out: PathBuf,
 }
 
 impl Agent {
-    fn start(place: &Path, name: &str, more: &[&str]) -> Self {
+    pub fn start(place: &Path, name: &str, more: &[&str]) -> Self {
         Self::start_by(Command::new(places::weir()), place, name, more)
     }
 
@@ -62,7 +62,7 @@ fn secret(place: &Path, name: &str, text: &str) -> PathBuf {
 }
 
 /// A coordinator of these agents, for the options of a load.
-fn coordinator(place: &Path, agents: &[&Agent], options: &[&str]) -> Command {
+pub fn coordinator(place: &Path, agents: &[&Agent], options: &[&str]) -> Command {
     let names: Vec<_> = agents.iter().map(|agent| &*agent.address).collect();
     let mut command = Command::new(places::weir());
     command.current_dir(place).arg("load").args(options);
@@ -72,7 +72,7 @@ fn coordinator(place: &Path, agents: &[&Agent], options: &[&str]) -> Command {
 }
 
 /// What a coordinator says to its end.
-fn ran(mut command: Command) -> (Option<i32>, String) {
+pub fn ran(mut command: Command) -> (Option<i32>, String) {
     let output = command.output().expect("weir can be started");
     (output.status.code(), words(&output))
 }

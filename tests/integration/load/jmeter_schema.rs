@@ -9,6 +9,7 @@ use rig::weir::{Setup, Weir};
 use rig::witness::{Manner, Witness};
 use serde_json::Value;
 
+use super::agents::{Agent, coordinator, ran};
 use super::parts::{ended, load, part, report, soon};
 
 /// Every fourth request is answered too late.
@@ -22,7 +23,7 @@ const LOAD: [&str; 6] = ["--rate", "100", "--connections", "30", "--timeout", "1
 
 /// What panels for JMeter's measurement ask: those of Grafana's dashboard 5496, their variables
 /// filled in, and of the template that JMeter brings along.
-const QUERIES: [&str; 21] = [
+const QUERIES: [&str; 23] = [
     "SELECT sum(\"count\") FROM jmeter WHERE transaction = 'all' AND statut = 'all'",
     "SELECT sum(\"countError\") FROM jmeter WHERE transaction = 'all'",
     "SELECT sum(\"count\") FROM jmeter WHERE transaction != 'all' AND statut = 'ok'",
@@ -58,6 +59,10 @@ const QUERIES: [&str; 21] = [
     "SHOW TAG VALUES FROM jmeter WITH KEY IN (transaction, application) WHERE application =~ \
      /weir/ AND transaction !~ /all/",
     "SELECT text, title FROM events WHERE application =~ /weir/",
+    // Of bytes.
+    "SELECT sum(\"sb\"), sum(\"rb\") FROM jmeter WHERE transaction = 'all'",
+    "SELECT mean(\"rb\") / 5 FROM jmeter WHERE (application =~ /^weir$/ AND transaction !~ \
+     /all|internal/ AND statut = 'all') GROUP BY time(5s), transaction fill(null)",
 ];
 
 fn number(answer: &Value) -> f64 {
@@ -73,6 +78,9 @@ fn shows_the_report(ask: impl Fn(&str) -> Value, place: &Path, run: &str) {
     assert!(failed > 10.0, "{report}");
     assert_eq!((all, ok + failed, errors), (requests, requests, failed), "{report}");
     assert!((150.0..1_000.0).contains(&max), "{max}");
+    let bytes = &ask(QUERIES[21])["results"][0]["series"][0]["values"][0];
+    assert_eq!(bytes[1].as_f64(), report["bytes"]["sent"].as_f64(), "{report}");
+    assert_eq!(bytes[2].as_f64(), report["bytes"]["received"].as_f64(), "{report}");
     assert_eq!(number(&ask("SELECT count(text) FROM events")), 2.0);
     assert_eq!(number(&ask("SELECT max(startedT) FROM jmeter")), 30.0);
     let share = number(&ask(QUERIES[16]));
@@ -130,4 +138,26 @@ fn a_merge_writes_one_series_of_all_parts_and_a_part_refuses_to() {
         let theirs = influxd.ask(q, &[("db", "load")]);
         assert_eq!(asked(&store, q)["results"], theirs["results"], "{q}");
     }
+}
+
+#[test]
+fn agents_are_one_series_and_each_has_rows_of_its_own() {
+    let (server, place, store) = (server(), places::directory(), store());
+    let agents = ["a", "b"].map(|name| Agent::start(place.path(), name, &[]));
+    let all: Vec<_> = agents.iter().collect();
+    let (url, stream) = (server.url(), format!("http://{}/write?db=load", store.http));
+    let run = ["--duration", "3s", "--warmup", "0s", "--out", "run", "--stream", &stream];
+    let line = [&[&*url], &LOAD[..], &run[..], &["--stream-schema", "jmeter"]].concat();
+    let (code, said) = ran(coordinator(place.path(), &all, &line));
+    assert!(matches!(code, Some(0 | 4)) && !said.contains("DROPPED"), "{said}");
+    shows_the_report(|q| asked(&store, q), place.path(), "run");
+    let own = asked(&store, "SELECT sum(\"count\") FROM weir_load GROUP BY injector");
+    let own = own["results"][0]["series"].as_array().expect("there are rows").clone();
+    let mut names: Vec<_> = own.iter().map(|of| of["tags"]["injector"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    let mut addresses: Vec<_> = agents.iter().map(|agent| &*agent.address).collect();
+    addresses.sort_unstable();
+    assert_eq!(names, addresses, "the coordinator has none");
+    let sum: u64 = own.iter().filter_map(|of| of["values"][0][1].as_u64()).sum();
+    assert_eq!(sum, 300);
 }

@@ -317,8 +317,8 @@ impl<W: Workload> Connection<W> {
         self.free = now;
         self.shared.sending.borrow_mut().settle(self.at);
         let mut record = self.shared.record.borrow_mut();
-        record.note_bytes(sent, out, came);
         record.note_result(sent, kind, now);
+        record.note_bytes(sent, out, came);
         if let Ok(answer) = answer {
             record.note_answer(sent, answer);
         }

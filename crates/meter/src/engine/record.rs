@@ -141,6 +141,10 @@ impl ThreadRecord {
         if self.counts(sent.due) {
             self.totals.commands += u64::from(answer.commands);
             self.totals.traffic.note_code(answer.code);
+            if answer.kind != Kind::Succeeded {
+                let traffic = self.windows.open.results.traffic_mut(sent.operation);
+                traffic.note_failure(answer.kind, answer.code);
+            }
         }
     }
 
@@ -149,6 +153,9 @@ impl ThreadRecord {
         if self.counts(sent.due) {
             self.totals.traffic.sent += out as u64;
             self.totals.traffic.received += came as u64;
+            let traffic = self.windows.open.results.traffic_mut(sent.operation);
+            traffic.sent += out as u64;
+            traffic.received += came as u64;
         }
     }
 

@@ -10,6 +10,7 @@ use meter::recorder::Measure;
 use meter::schedule::{Schedule, Segment};
 use meter::summary::Summary;
 
+use super::ended::EndedPiece;
 use super::results::Results;
 use super::run::{Injectors, left_out};
 use super::signals::stop_at_signals;
@@ -88,7 +89,8 @@ fn step(
     let tolerance = load.plan.thresholds.tolerance();
     let mut sought = Sliding::new(std::slice::from_ref(gate), tolerance);
     let mut required = Sliding::new(require, tolerance);
-    let ran = injectors.run(std::slice::from_ref(load), |ended| {
+    let ran = injectors.run(std::slice::from_ref(load), |piece| {
+        let EndedPiece::Window(ended) = piece else { return };
         results.window(ended);
         sought.window(&ended.results);
         required.window(&ended.results);

@@ -12,6 +12,7 @@ use serde_json::Value;
 use toml::Table;
 
 use super::agents::Fleet;
+use super::ended::EndedPiece;
 use super::fingerprint::fingerprint;
 use super::inputs::Inputs;
 use super::ledger::Ledger;
@@ -125,15 +126,16 @@ impl Injectors {
         }
     }
 
-    /// Sends loads that are checked; `each_window` hears of each window as it ends.
+    /// Sends loads that are checked; `each` hears of each window as it ends.
     pub fn run(
         &mut self,
         loads: &[Load<'static>],
-        each_window: impl FnMut(&FinishedWindow),
+        mut each: impl FnMut(EndedPiece<'_>),
     ) -> Result<Outcome, Failure> {
+        let here = |ended: &FinishedWindow| each(EndedPiece::Window(ended));
         match self {
-            Self::Here => engine::run_all(loads, each_window).map_err(Failure::other),
-            Self::Agents(fleet) => fleet.run(loads, each_window),
+            Self::Here => engine::run_all(loads, here).map_err(Failure::other),
+            Self::Agents(fleet) => fleet.run(loads, each),
         }
     }
 }
@@ -146,8 +148,7 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Result<u8, Failure> {
     let Some((_, first)) = named.first() else { return Ok(DONE) };
-    check_abort(first)?;
-    check_schema(first)?;
+    check_abort(first).and_then(|()| check_schema(first))?;
     let stop = Stop::default();
     let path = first.place.path();
     let begin = first.shared.start_at.unwrap_or_else(SystemTime::now);
@@ -169,18 +170,20 @@ pub fn run(
     }
     let duration = loads[0].plan.duration();
     let connections = named.iter().map(|(_, command)| command.connections()).sum();
-    let mut stream = Stream::begin(&first.stream, &run_id, &operations, connections)?;
+    let is_sent_here = matches!(injectors, Injectors::Here);
+    let mut stream = Stream::begin(&first.stream, is_sent_here, &run_id, &operations, connections)?;
     let mut results = Results::create(named, path.clone(), &operations, duration, fingerprint)?;
     // Agents keep ledgers of their own.
-    let own_ledger = ledger.filter(|_| matches!(injectors, Injectors::Here));
+    let own_ledger = ledger.filter(|_| is_sent_here);
     let begun = own_ledger.map(|ledger| ledger.begin(named, kept, &inputs)).transpose();
     let begun = begun.and_then(|ledger| stop_at_signals(stop.clone()).map(|()| ledger));
     let mut sliding = Sliding::new(&require, loads[0].plan.thresholds.tolerance());
     let ran = begun.and_then(|ledger| {
         let mut view = View::of(&urls(named), &loads[0].plan, stop);
-        let outcome = injectors.run(&loads, |ended| {
+        let outcome = injectors.run(&loads, |piece| {
+            stream.iter_mut().for_each(|stream| stream.piece(&piece));
+            let EndedPiece::Window(ended) = piece else { return };
             results.window(ended);
-            stream.iter_mut().for_each(|stream| stream.window(ended));
             sliding.window(&ended.results);
             view.window(ended);
         })?;
@@ -204,8 +207,7 @@ pub fn run(
         Injectors::Agents(fleet) => fleet.keep_ledgers(&path),
     };
     let streamed = stream.map(|stream| stream.finish(&outcome));
-    let next = next(named, &summary);
-    for line in streamed.into_iter().chain(ledger).chain(next) {
+    for line in streamed.into_iter().chain(ledger).chain(next(named, &summary)) {
         writeln!(out, "{line}")?;
     }
     Ok(exit_code(&summary))

@@ -15,6 +15,7 @@ use meter::stream::{Points, StreamTags};
 use meter::url::{Scheme, Url};
 use watch::words::count;
 
+use super::ended::EndedPiece;
 use crate::exit::Failure;
 use crate::remote::{self, Client};
 
@@ -110,10 +111,19 @@ fn locked(account: &SharedAccount) -> std::sync::MutexGuard<'_, Account> {
     account.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whose points of their own the windows of a run are written as, beside those of the whole run.
+enum OwnPoints {
+    /// Nobody's: of a merge each injector has sent them.
+    Nobody,
+    /// Those of this process alone.
+    Here(StreamTags),
+    /// Those of each agent, of a run by this name whose operations are called so.
+    Agents(String, Vec<String>),
+}
+
 /// A stream of points to a server.
 pub struct Stream {
-    /// Of this injector's own points; a merge has none.
-    tags: Option<StreamTags>,
+    own: OwnPoints,
     /// The whole run in another schema, where that is asked for.
     series: Option<JmeterSeries>,
     queue: SyncSender<Points>,
@@ -124,21 +134,25 @@ pub struct Stream {
 
 impl Stream {
     /// Begins the stream of a run by this name, whose operations are called so, on so many
-    /// connections; nothing where none is asked for.
+    /// connections, of this process or of agents; nothing where none is asked for.
     ///
     /// # Errors
     /// There is no thread for it.
     pub fn begin(
         options: &StreamOptions,
+        is_sent_here: bool,
         run: &str,
         operations: &[String],
         connections: u64,
     ) -> Result<Option<Self>, Failure> {
         let Some(url) = &options.stream else { return Ok(None) };
         let injector = format!("{}:{}", machine::host(), std::process::id());
-        let tags = StreamTags::new(run, &injector, operations);
+        let own = match is_sent_here {
+            true => OwnPoints::Here(StreamTags::new(run, &injector, operations)),
+            false => OwnPoints::Agents(run.to_owned(), operations.to_vec()),
+        };
         let series = options.schema.series(run, operations, connections);
-        Self::to(url, Some(tags), series).map(Some)
+        Self::to(url, own, series).map(Some)
     }
 
     /// Begins a stream of what the parts of a run are together, in its schema alone: each injector
@@ -153,14 +167,10 @@ impl Stream {
         operations: &[String],
         connections: u64,
     ) -> Result<Self, Failure> {
-        Self::to(url, None, schema.series(run, operations, connections))
+        Self::to(url, OwnPoints::Nobody, schema.series(run, operations, connections))
     }
 
-    fn to(
-        url: &Url,
-        tags: Option<StreamTags>,
-        series: Option<JmeterSeries>,
-    ) -> Result<Self, Failure> {
+    fn to(url: &Url, own: OwnPoints, series: Option<JmeterSeries>) -> Result<Self, Failure> {
         let login = url.user().map(|user| (user, url.password().unwrap_or_default()));
         let scheme = if url.tls().is_some() { "https" } else { "http" };
         let client = Client::of(format!("{scheme}://{}", url.authority()), None, login)?;
@@ -171,12 +181,36 @@ impl Stream {
         let send = move || send_all(&client, &names, &waiting, &shared);
         let thread = std::thread::Builder::new().name("load-stream".to_owned()).spawn(send);
         let thread = thread.map_err(Failure::other)?;
-        Ok(Self { tags, series, queue, thread, account, url: url.without_secrets() })
+        Ok(Self { own, series, queue, thread, account, url: url.without_secrets() })
     }
 
-    /// Puts a window on its way.
+    /// Puts what has ended of a run on its way.
+    pub fn piece(&mut self, piece: &EndedPiece<'_>) {
+        let tags = |agent: &str| match &self.own {
+            OwnPoints::Agents(run, operations) => Some(StreamTags::new(run, agent, operations)),
+            OwnPoints::Here(_) | OwnPoints::Nobody => None,
+        };
+        let points = match *piece {
+            EndedPiece::Window(ended) => return self.window(ended),
+            EndedPiece::OfAgent(agent, ended) => tags(agent).map(|tags| tags.window(ended)),
+            EndedPiece::RestOfAgent(agent, wall, windows, rest) => {
+                tags(agent).map(|tags| tags.rest(wall, windows, rest))
+            }
+        };
+        points.into_iter().for_each(|points| self.put(points));
+    }
+
+    /// The tags of this process, where it has points of its own.
+    fn tags(&self) -> Option<&StreamTags> {
+        match &self.own {
+            OwnPoints::Here(tags) => Some(tags),
+            OwnPoints::Agents(..) | OwnPoints::Nobody => None,
+        }
+    }
+
+    /// Puts a window of the whole run on its way.
     pub fn window(&mut self, ended: &FinishedWindow) {
-        let own = self.tags.as_ref().map(|tags| tags.window(ended));
+        let own = self.tags().map(|tags| tags.window(ended));
         let whole = self.series.as_mut().map(|series| series.window(ended));
         own.into_iter().chain(whole).for_each(|points| self.put(points));
     }
@@ -186,7 +220,7 @@ impl Stream {
             return;
         }
         // No request waits for a merge: it may wait for the server, as long as that takes points.
-        if self.tags.is_none() {
+        if matches!(self.own, OwnPoints::Nobody) {
             let mut account = locked(&self.account);
             if account.dropped == 0 {
                 account.deadline = Some(Instant::now() + GRACE);
@@ -210,7 +244,7 @@ impl Stream {
     pub fn finish(mut self, outcome: &Outcome) -> String {
         let windows = outcome.rows.last().map_or(0, |row| row.number + 1);
         let Outcome { wall, rest, .. } = outcome;
-        let own = self.tags.as_ref().map(|tags| tags.rest(*wall, windows, rest));
+        let own = self.tags().map(|tags| tags.rest(*wall, windows, rest));
         let whole = self.series.as_mut().map(|series| series.finish(*wall, windows, rest));
         own.into_iter().chain(whole).for_each(|points| self.put(points));
         let Self { queue, thread, account, url, .. } = self;

@@ -17,6 +17,7 @@ use super::message::{Assignment, OF_COORDINATOR, Order, Report};
 use super::progress::{PartAgent, RunInProgress};
 use super::secret;
 use crate::exit::Failure;
+use crate::load::ended::EndedPiece;
 use crate::load::inputs::Inputs;
 use crate::load::merge;
 use crate::load::run::LoadSource;
@@ -92,15 +93,15 @@ impl Fleet {
         self.assignment.rate = Some(rate);
     }
 
-    /// Has all agents send their parts of these loads, which are checked; `each_window` hears of
-    /// each window that all of them have ended.
+    /// Has all agents send their parts of these loads, which are checked; `each` hears of each
+    /// window that all of them have ended, and of each that one has.
     ///
     /// # Errors
     /// An agent refuses, or is gone before the run begins.
     pub fn run(
         &mut self,
         loads: &[Load<'static>],
-        mut each_window: impl FnMut(&FinishedWindow),
+        mut each: impl FnMut(EndedPiece<'_>),
     ) -> Result<Outcome, Failure> {
         let Some(first) = loads.first() else { return Ok(Outcome::default()) };
         let agents = self.prepare()?;
@@ -139,13 +140,13 @@ impl Fleet {
                     if told < 2 {
                         deadline = deadline.max(Instant::now() + ENDING_MAX);
                     }
-                    run.take(at, report).unwrap_or_else(|error| {
+                    run.take(at, report, &mut each).unwrap_or_else(|error| {
                         self.links[at].cut();
                         run.lose(at, error.to_string())
                     })
                 }
             };
-            whole.iter().for_each(&mut each_window);
+            whole.iter().for_each(|ended| each(EndedPiece::Window(ended)));
         }
         let clocks: Vec<_> = self.links.iter().map(Link::clocks).collect();
         let (outcome, ledgers) = run.finish(&clocks);

@@ -1,7 +1,7 @@
 //! What comes of the parts of a run while agents send them.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use meter::directory::{results_of, rows};
 use meter::engine::{FinishedWindow, Outcome};
@@ -17,6 +17,7 @@ use super::ledgers::ReceivedLedger;
 use super::link::AgentClocks;
 use super::message::Report;
 use crate::exit::note;
+use crate::load::ended::EndedPiece;
 
 /// By how much a part that ends before its time is early at least.
 const EARLY: Duration = Duration::from_millis(200);
@@ -36,6 +37,8 @@ pub struct PartAgent {
 pub struct RunInProgress {
     agents: Vec<PartAgent>,
     merge: LiveMerge,
+    /// When its first window begins.
+    wall: SystemTime,
     /// How long each part is to be sent, of what counts.
     planned: Duration,
     /// Whether a part has ended before that.
@@ -57,9 +60,19 @@ impl RunInProgress {
     /// it, and the first miss of a demand in `abort` ends it.
     pub fn new(agents: Vec<PartAgent>, begun: Outcome, abort: Vec<Gate>) -> Self {
         let (received, planned) = (vec![ReceivedPart::default(); agents.len()], begun.measured);
+        let wall = begun.wall;
         let abort = AbortGates::new(abort, begun.thresholds.tolerance());
         let merge = LiveMerge::new(agents.len(), begun);
-        Self { agents, merge, planned, has_ended_early: false, received, abort, aborted: None }
+        Self {
+            agents,
+            merge,
+            wall,
+            planned,
+            has_ended_early: false,
+            received,
+            abort,
+            aborted: None,
+        }
     }
 
     /// Whether nothing more is to come.
@@ -78,11 +91,17 @@ impl RunInProgress {
         self.merge.is_running(at)
     }
 
-    /// Takes what the agent `at` has said; gives the windows that are whole now.
+    /// Takes what the agent `at` has said; gives the windows that are whole now. `each` hears what
+    /// that agent has sent itself.
     ///
     /// # Errors
     /// It is not what an agent says: it is to be taken for lost.
-    pub fn take(&mut self, at: usize, report: Report) -> io::Result<Vec<FinishedWindow>> {
+    pub fn take(
+        &mut self,
+        at: usize,
+        report: Report,
+        mut each: impl FnMut(EndedPiece<'_>),
+    ) -> io::Result<Vec<FinishedWindow>> {
         let wrong = |what: &str| io::Error::other(what.to_owned());
         let agent = self.agents.get_mut(at).ok_or_else(|| wrong("nobody knows it"))?;
         if !self.merge.is_running(at) {
@@ -95,8 +114,10 @@ impl RunInProgress {
                 let results = results_of(&histograms).map_err(io::Error::other)?;
                 let behind = "a window is not the next one, or the others are far behind it";
                 let (is_next, count) = (row.number == received.windows, results.total());
-                let whole = is_next.then(|| self.merge.window(at, row, results)).flatten();
-                let whole = whole.ok_or_else(|| wrong(behind))?;
+                let own = FinishedWindow { wall: self.wall, row, results };
+                let merged = || self.merge.window(at, row, own.results.clone());
+                let whole = is_next.then(merged).flatten().ok_or_else(|| wrong(behind))?;
+                each(EndedPiece::OfAgent(&agent.name, &own));
                 received.windows += 1;
                 received.results += count;
                 whole
@@ -117,6 +138,7 @@ impl RunInProgress {
                 if has != had {
                     return Err(io::Error::other(format!("of {had} results {has} have come")));
                 }
+                each(EndedPiece::RestOfAgent(&agent.name, self.wall, received.windows, &rest));
                 self.has_ended_early |= file.outcome.measured + EARLY < self.planned;
                 self.merge.end(at, EndedPart { file: *file, rest })
             }
