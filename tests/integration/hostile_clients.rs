@@ -212,6 +212,23 @@ fn a_head_without_end_hears_431() {
 }
 
 #[test]
+fn a_url_that_is_too_long_hears_431_or_414_and_another_client_nothing() {
+    for (lines, length, wanted) in [
+        ("", 70_000, 431),
+        ("max-header-size = \"128KiB\"", 65_000, 200),
+        ("max-header-size = \"128KiB\"", 66_000, 414),
+    ] {
+        let scene = Scene::with(|setup| setup.influx(lines));
+        let query = format!("/query?q=SHOW+DATABASES+--+{}", "x".repeat(length));
+        let mut connection = Connection::open(scene.weir.http).unwrap();
+        connection.push(&Request::get(&query).encode()).unwrap();
+        assert_eq!(connection.answer(false).unwrap().status(), wanted, "{lines:?} {length}");
+        assert!(wanted == 200 || connection.is_closed(), "{lines:?} {length}");
+        assert_eq!(scene.weir.send(&Request::get("/ping")).status(), 204);
+    }
+}
+
+#[test]
 fn a_malformed_head_hears_400_whatever_is_behind_it() {
     let scene = Scene::new();
     let heads = [

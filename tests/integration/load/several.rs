@@ -5,9 +5,9 @@ use std::fs;
 use std::process::{Command, Output, Stdio};
 
 use rig::influxd::Influxd;
-use rig::places;
 use rig::redis::Redis;
 use rig::witness::{Manner, Witness};
+use rig::{machine, places};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -126,6 +126,20 @@ fn a_write_that_influxdb_refuses_is_told_in_its_own_words() {
     let words = "20 x server: status 404: database not found: \"gone\"";
     assert!(said.contains(words), "{said}");
     assert_eq!(report(&place, "run")["codes"]["404"], 20);
+}
+
+#[test]
+fn a_run_of_which_every_request_fails_ends_with_3_and_says_so_first() {
+    let _alone = machine::alone();
+    let (server, place) = (Influxd::start(), places::directory());
+    let args = [&*server.url(), "--workload", "influx-write", "--db", "gone", "--rate", "50"];
+    let rest = ["--duration", "1s", "--warmup", "0s", "--out", "run"];
+    let (code, said) = output(&place, &[&args[..], &rest].concat());
+    // A busy machine makes a run invalid, which is another code.
+    let is_invalid = report(&place, "run")["verdict"] == "INVALID";
+    assert_eq!(code, Some(if is_invalid { 4 } else { 3 }), "{said}");
+    assert!(is_invalid || said.contains("VALID  Every request failed"), "{said}");
+    assert!(!said.contains("--find-limit"), "{said}");
 }
 
 #[test]

@@ -147,6 +147,25 @@ fn a_slow_client_has_the_whole_of_a_large_value_while_others_are_active() {
 }
 
 #[test]
+fn a_value_that_was_seen_to_be_large_is_read_by_a_connection_of_its_own() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "max-unread = \"1MiB\"", "");
+    let mut ann = client(&weir);
+    ann.send(&command("SET", 3 << 20));
+    assert_eq!(ann.hear(), "+OK");
+    let leased = || weir.metrics().sum("weir_redis_commands_total", &[("way", "lease")]);
+    // The first reply tells how large it is.
+    wait::until("the next reads have a connection of their own", wait::LONG, || {
+        let before = leased();
+        assert_eq!(ann.line("GET a").len(), (3 << 20) + "$3145728 ".len());
+        leased() == before + 1.0
+    });
+    let before = leased();
+    assert_eq!(ann.line("GET b"), "$-1");
+    assert_eq!(leased(), before);
+}
+
+#[test]
 fn values_of_several_servers_that_are_too_large_together_are_told_and_nobody_is_closed() {
     let servers = [Redis::start(), Redis::start()];
     let weir = weir(&servers.each_ref(), "max-waiting = \"64KiB\"", "");
