@@ -33,6 +33,23 @@ install_python() {
     bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: "$@"
 }
 
+# kept_go NAME MODULE@VERSION SOURCE: sets PROGRAM to what this source makes of the module. Another
+# source, or another version of Go, is another program.
+kept_go() {
+    local sum
+    sum=$(cat "$3" <(go version) | sha256sum | cut -c1-12)
+    kept "go-$1-${2##*@}-$sum" build_go "$1" "$2" "$3"
+    PROGRAM=$KEPT/main
+}
+
+build_go() {
+    cp "$3" main.go
+    go mod init "weir.test/$1" 2>/dev/null
+    go mod edit -go=1.21 -require="$2"
+    go mod tidy 2>/dev/null
+    go build -o main .
+}
+
 # kept_node PACKAGE@VERSION: lets node in the current directory find this package.
 kept_node() {
     kept "node-${1##*/}" npm install --silent --no-audit --no-fund --prefix . "$1" >&2
