@@ -37,11 +37,11 @@ const STACK_LEN: usize = 256 << 10;
 /// the last clone.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    running: Arc<Running>,
+    running: Arc<OpenJournal>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct OpenJournal {
     owners: Owners,
     /// The queue of everything that is not a worker; in `memory` of all workers too, because an
     /// acknowledged write must come before any write begun after its acknowledgement.
@@ -81,7 +81,11 @@ impl Journal {
         Journal::open_on(disk, settings, registry, floor)
     }
 
-    pub(crate) fn open_on(
+    /// As [`open_past`](Journal::open_past), on a disk of the caller's.
+    ///
+    /// # Errors
+    /// As of `open`.
+    pub fn open_on(
         disk: Disk,
         settings: Settings,
         registry: &Registry,
@@ -90,7 +94,7 @@ impl Journal {
         let OpenedJournal { owners, recovery, held } = open::open(settings, registry, disk, floor)?;
         running::register(registry, &owners);
         let shared = owners.acks.add_queue();
-        let running = Running {
+        let running = OpenJournal {
             shared,
             stop: Arc::default(),
             threads: Mutex::new(Threads { writer: None, others: Vec::new(), held: Some(held) }),
@@ -248,7 +252,7 @@ fn has_backlog(cursor: &CursorStatus) -> bool {
     cursor.waiting.bytes > 0
 }
 
-impl Running {
+impl OpenJournal {
     fn start(&self) -> io::Result<()> {
         let thread =
             |name: &str| std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_LEN);
@@ -292,7 +296,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for OpenJournal {
     fn drop(&mut self) {
         self.shut_down();
     }

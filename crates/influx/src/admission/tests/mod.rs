@@ -9,7 +9,8 @@ mod sixth_way;
 use std::sync::Arc;
 use std::time::Duration;
 
-use journal::{Consumer, Journal};
+use disk::{Disk, Faults};
+use journal::{Consumer, Journal, Position};
 use store::Store;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
@@ -48,15 +49,26 @@ impl Rig {
         ack_timeout: Duration,
         start: impl FnOnce(&TempDir, &Journal, &Registry) -> Started,
     ) -> Self {
+        let ack_timeout = Span::from_millis(ack_timeout.as_millis() as u64);
+        Self::on(&Faults::default(), |of| of.ack_timeout = ack_timeout, start)
+    }
+
+    /// With a journal of other settings, on a disk that fails as these faults say.
+    fn on(
+        faults: &Faults,
+        change: impl FnOnce(&mut journal::Settings),
+        start: impl FnOnce(&TempDir, &Journal, &Registry) -> Started,
+    ) -> Self {
         let (dir, registry) = (tempfile::tempdir().unwrap(), Registry::new());
-        let settings = journal::Settings {
+        let mut settings = journal::Settings {
             dir: dir.path().join("journal"),
-            ack_timeout: Span::from_millis(ack_timeout.as_millis() as u64),
             segment_size: Size::from_mib(4),
             max_size: Size::from_mib(64),
             ..journal::Settings::default()
         };
-        let (journal, _) = Journal::open(settings, &registry).unwrap();
+        change(&mut settings);
+        let disk = Disk::with(faults.clone());
+        let (journal, _) = Journal::open_on(disk, settings, &registry, Position::ZERO).unwrap();
         let Started { backends, catalogue, embedded, cursor } = start(&dir, &journal, &registry);
         let points_refused = registry.counter("refused", "Points refused.", &[]);
         let admission = Admission::new(
@@ -104,13 +116,7 @@ impl Rig {
 
     /// With one backend, which lists the database `there` and is never asked.
     fn with_catalogue(ack_timeout: Duration) -> Self {
-        Self::with_ack_timeout(ack_timeout, |dir, journal, registry| {
-            let catalogue = Catalogue::open(dir.path()).unwrap();
-            catalogue.add("a", there());
-            let backends = Arc::new(Backends::new(&[], journal, registry).unwrap());
-            let catalogue = Arc::new(catalogue);
-            Started { backends, catalogue, embedded: None, cursor: None }
-        })
+        Self::with_ack_timeout(ack_timeout, with_catalogue)
     }
 
     fn worker(&self) -> WorkerAdmission {
@@ -134,6 +140,14 @@ impl Rig {
         self.journal.close().await;
         drop(self.dir);
     }
+}
+
+/// One backend, which lists the database `there` and is never asked.
+fn with_catalogue(dir: &TempDir, journal: &Journal, registry: &Registry) -> Started {
+    let catalogue = Catalogue::open(dir.path()).unwrap();
+    catalogue.add("a", there());
+    let backends = Arc::new(Backends::new(&[], journal, registry).unwrap());
+    Started { backends, catalogue: Arc::new(catalogue), embedded: None, cursor: None }
 }
 
 /// What was started beside the journal.

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use journal::AppendError;
+use disk::Faults;
+use journal::{AckError, AppendError};
 use store::catalogue::{Ids, Target};
+use units::{Duration as Span, Size};
 
-use super::{Rig, points};
-use crate::admission::{Destination, NotAdmitted, Refusal};
+use super::{Rig, points, with_catalogue};
+use crate::admission::{Destination, NotAdmitted, Points, Refusal};
 
 fn somewhere() -> Destination<'static> {
     let target = Target { ids: Ids { db: 1, policy: 2 }, duration_ns: 0 };
@@ -33,6 +35,65 @@ async fn no_points_are_admitted_while_the_store_is_too_far_behind() {
     }
     let nothing = worker.admit(&somewhere(), points("")).await.unwrap();
     assert_eq!(nothing.points, 0, "no points need no room");
+    rig.journal.close().await;
+}
+
+/// Points that take a mebibyte.
+fn mebibyte() -> Points {
+    points(&format!("m f=\"{}\" 1\n", "x".repeat(1 << 20)))
+}
+
+/// Admits until there is no room, and gives why; all forms hear the same then.
+async fn refused_in_all_forms(rig: &Rig) -> AppendError {
+    let (worker, to) = (rig.worker(), rig.admission.find("there", "").unwrap());
+    let room = rig.admission.room_now().unwrap();
+    let refused = loop {
+        match worker.admit_now(room, &to, &mut mebibyte()) {
+            Ok(_) => {}
+            Err(NotAdmitted::Refused(Refusal::Append(error))) => break error,
+            Err(other) => panic!("{other:?}"),
+        }
+    };
+    let same = Refusal::Append(refused.clone());
+    assert_eq!(worker.admit(&to, mebibyte()).await, Err(same.clone()));
+    assert_eq!(rig.admission.admit(&to, mebibyte()).await, Err(same));
+    refused
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_points_are_admitted_where_the_journal_is_full() {
+    let small = |of: &mut journal::Settings| of.max_size = Size::from_mib(16);
+    let rig = Rig::on(&Faults::default(), small, with_catalogue);
+    let slow = rig.journal.consumer("slow", journal::Start::Oldest).unwrap();
+    let refused = refused_in_all_forms(&rig).await;
+    assert_eq!(refused, AppendError::Full);
+    drop(slow);
+    rig.journal.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_points_are_admitted_beyond_the_next_group_while_the_disk_stands_still() {
+    let faults = Faults::default();
+    let rig = Rig::on(&faults, |of| of.group_max = Size::from_mib(4), with_catalogue);
+    faults.hold_syncs(true);
+    assert_eq!(refused_in_all_forms(&rig).await, AppendError::Busy);
+    faults.hold_syncs(false);
+    rig.journal.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn points_whose_sync_does_not_end_in_time_are_not_known_to_be_safe() {
+    let faults = Faults::default();
+    let soon = |of: &mut journal::Settings| of.ack_timeout = Span::from_millis(50);
+    let rig = Rig::on(&faults, soon, with_catalogue);
+    let (worker, to) = (rig.worker(), rig.admission.find("there", "").unwrap());
+    let written = worker.admit(&to, points("m f=1 1\n")).await;
+    assert!(written.is_ok(), "{written:?}");
+    faults.hold_syncs(true);
+    let late = Refusal::Unacknowledged(AckError::Timeout);
+    assert_eq!(worker.admit(&to, points("m f=1 2\n")).await, Err(late.clone()));
+    assert_eq!(rig.admission.admit(&to, points("m f=1 3\n")).await, Err(late));
+    faults.hold_syncs(false);
     rig.journal.close().await;
 }
 
