@@ -7,7 +7,7 @@ use crate::tokens::{Token, tokens};
 
 /// Participles, pronouns and verbs. As the whole name of a type each tells nothing of its domain:
 /// `KnownStatement`, `PoolSlot` and `AofPosition` do.
-const BARE_NAMES: [&str; 31] = [
+const BARE_NAMES: [&str; 32] = [
     "Asked",
     "Broken",
     "Cut",
@@ -27,6 +27,7 @@ const BARE_NAMES: [&str; 31] = [
     "Place",
     "Prepared",
     "Reading",
+    "Running",
     "Said",
     "Seen",
     "Shared",

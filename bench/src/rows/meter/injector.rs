@@ -16,7 +16,7 @@ use crate::measure;
 const INVALID: i32 = 4;
 
 /// A load that runs.
-pub struct Running {
+pub struct RunningInjector {
     child: Child,
     dir: TempDir,
     cpu: Duration,
@@ -54,7 +54,7 @@ pub fn load_by(program: &Path, line: &str) -> Outcome<InjectorRun> {
 ///
 /// # Errors
 /// It can't be started.
-pub fn start(prefix: &[&str], line: &str) -> Outcome<Running> {
+pub fn start(prefix: &[&str], line: &str) -> Outcome<RunningInjector> {
     let weir = places::weir();
     let command = match prefix {
         [] => Command::new(&weir),
@@ -67,16 +67,16 @@ pub fn start(prefix: &[&str], line: &str) -> Outcome<Running> {
     run(command, line)
 }
 
-fn run(mut command: Command, line: &str) -> Outcome<Running> {
+fn run(mut command: Command, line: &str) -> Outcome<RunningInjector> {
     let dir = places::directory();
     command.arg("load").args(words(line)).arg("--out").arg(dir.path().join("run"));
     command.current_dir(dir.path()).stdin(Stdio::null()).stdout(Stdio::null());
     command.stderr(std::fs::File::create(dir.path().join("said"))?);
     let cpu = measure::ended_children_cpu();
-    Ok(Running { child: command.spawn()?, dir, cpu })
+    Ok(RunningInjector { child: command.spawn()?, dir, cpu })
 }
 
-impl Running {
+impl RunningInjector {
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -200,12 +200,12 @@ pub struct Backends {
     turn: AtomicUsize,
     /// Tells all that runs for them to end.
     pub(crate) drain: Drain,
-    running: Mutex<Running>,
+    running: Mutex<BackendTasks>,
 }
 
 /// The tasks that end when all deliveries do.
 #[derive(Debug, Default)]
-struct Running {
+struct BackendTasks {
     /// The deliveries, by the backend's name.
     deliveries: BTreeMap<String, JoinHandle<()>>,
     others: Vec<JoinHandle<()>>,
@@ -402,7 +402,7 @@ impl Backends {
         self.running().others.push(task);
     }
 
-    fn running(&self) -> MutexGuard<'_, Running> {
+    fn running(&self) -> MutexGuard<'_, BackendTasks> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -423,7 +423,7 @@ impl Backends {
     /// than a few seconds; the rest stays in the journal.
     pub async fn stop(&self) {
         self.drain.trigger();
-        let Running { deliveries, others } = std::mem::take(&mut *self.running());
+        let BackendTasks { deliveries, others } = std::mem::take(&mut *self.running());
         join_all(deliveries.into_values().chain(others).map(end)).await;
     }
 

@@ -9,7 +9,7 @@ use crate::refusal::QueryError;
 
 /// A query that is running.
 #[derive(Clone, Debug)]
-pub struct Running {
+pub struct RunningQuery {
     /// Its number; never used again by this process.
     pub id: u64,
     /// The query as the client wrote it.
@@ -31,7 +31,7 @@ pub struct Registry {
 #[derive(Debug, Default)]
 struct Queries {
     last: u64,
-    running: BTreeMap<u64, Running>,
+    running: BTreeMap<u64, RunningQuery>,
 }
 
 /// Holds a query's place in the registry for as long as it lives.
@@ -79,13 +79,13 @@ impl Registry {
         queries.last += 1;
         let id = queries.last;
         let (text, db) = (text.to_owned(), db.to_owned());
-        let query = Running { id, text, db, since: Instant::now(), cancel: cancel.clone() };
+        let query = RunningQuery { id, text, db, since: Instant::now(), cancel: cancel.clone() };
         queries.running.insert(id, query);
         Ok(QueryRegistration { id, registry: Arc::clone(self) })
     }
 
     /// The running queries, the oldest first.
-    pub fn running(&self) -> Vec<Running> {
+    pub fn running(&self) -> Vec<RunningQuery> {
         self.lock().running.values().cloned().collect()
     }
 

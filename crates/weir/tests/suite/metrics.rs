@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::running::{ALONE, Running, request};
+use crate::running::{ALONE, WeirProcess, request};
 
 const HEAD: &str = "\
 # Metrics
@@ -66,7 +66,7 @@ fn families(text: &str) -> BTreeMap<String, Family> {
 fn shown() -> BTreeMap<String, Family> {
     let dir = tempfile::tempdir().unwrap();
     let text = format!("{ALONE}[[influx.udp]]\nlisten = \"127.0.0.1:0\"\n");
-    let running = Running::start(dir.path(), &text);
+    let running = WeirProcess::start(dir.path(), &text);
     assert_eq!(running.write("cpu v=1 1"), 204);
     assert_eq!(running.write("nonsense"), 400);
     assert_eq!(request(&running.http, "GET /query?q=SHOW+DATABASES", "").0, 503);
@@ -83,7 +83,7 @@ fn of_postgres() -> BTreeMap<String, Family> {
     let dir = tempfile::tempdir().unwrap();
     let table = "[postgres]\nlisten = \"127.0.0.1:0\"\n[[postgres.auth]]\nmethod = \"trust\"\n\
         [[postgres.backend]]\nname = \"a\"\nurl = \"postgresql://127.0.0.1:1\"\n";
-    let running = Running::start(dir.path(), &format!("{ALONE}{table}"));
+    let running = WeirProcess::start(dir.path(), &format!("{ALONE}{table}"));
     families(&running.ask("/metrics").1)
 }
 
@@ -96,7 +96,7 @@ fn of_redis() -> BTreeMap<String, Family> {
          name = \"a\"\nurl = \"redis://127.0.0.1:1\"\n[redis.guard]\nmode = \"act\"\n",
         dir.path().join("aof")
     );
-    let running = Running::start(dir.path(), &format!("{ALONE}{table}"));
+    let running = WeirProcess::start(dir.path(), &format!("{ALONE}{table}"));
     // What the guard shows of a host is there once it has looked for the first time.
     let begun = Instant::now();
     loop {
@@ -116,7 +116,7 @@ fn of_the_store() -> BTreeMap<String, Family> {
     let store = dir.path().join("store");
     let backend = "[[influx.backend]]\nname = \"store\"\nembedded = true\n";
     let text = format!("{ALONE}{backend}[store]\ndir = {store:?}\n");
-    let running = Running::start(dir.path(), &text);
+    let running = WeirProcess::start(dir.path(), &text);
     families(&running.ask("/metrics").1)
 }
 

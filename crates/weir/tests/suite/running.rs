@@ -14,7 +14,7 @@ use serde_json::Value;
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A running gateway; it is killed when the test ends.
-pub struct Running {
+pub struct WeirProcess {
     child: Child,
     log: Receiver<String>,
     /// The address that clients connect to.
@@ -60,7 +60,7 @@ pub fn call(dir: &Path, text: &str) -> (Child, Receiver<String>) {
     (child, log)
 }
 
-impl Running {
+impl WeirProcess {
     /// Starts in `dir`, and waits until writes are taken.
     pub fn start(dir: &Path, text: &str) -> Self {
         let (child, log) = call(dir, text);
@@ -115,7 +115,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for WeirProcess {
     fn drop(&mut self) {
         // It has ended where the test waited for that.
         let _ = self.child.kill();

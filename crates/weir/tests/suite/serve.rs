@@ -8,7 +8,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::running::{ALONE, DEADLINE, Running, call};
+use crate::running::{ALONE, DEADLINE, WeirProcess, call};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// What `weir serve` says and answers when it can't start.
@@ -28,7 +28,7 @@ fn weir(dir: &Path, words: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn a_write_is_kept_while_the_backend_is_away_and_status_shows_it() {
     let dir = tempfile::tempdir().unwrap();
-    let running = Running::start(dir.path(), ALONE);
+    let running = WeirProcess::start(dir.path(), ALONE);
     assert_eq!(running.ask("/ready").0, 200);
     assert_eq!(running.write("cpu v=1 1\ncpu v=2 2\n"), 204);
     let cursor = running.status()["influx"]["backends"][0]["cursor"].clone();
@@ -43,13 +43,13 @@ fn a_write_is_kept_while_the_backend_is_away_and_status_shows_it() {
 #[test]
 fn a_stop_is_orderly_and_the_next_start_knows_what_waits() {
     let dir = tempfile::tempdir().unwrap();
-    let running = Running::start(dir.path(), ALONE);
+    let running = WeirProcess::start(dir.path(), ALONE);
     assert_eq!(running.write("cpu v=1 1"), 204);
     running.signal(Signal::TERM);
     running.logged("stopped");
     assert_eq!(running.ended(), Some(0));
 
-    let running = Running::start(dir.path(), ALONE);
+    let running = WeirProcess::start(dir.path(), ALONE);
     let cursor = running.status()["influx"]["backends"][0]["cursor"].clone();
     assert_eq!((&cursor["accepted"], &cursor["waiting"]["items"]), (&1.into(), &1.into()));
 }
@@ -57,7 +57,7 @@ fn a_stop_is_orderly_and_the_next_start_knows_what_waits() {
 #[test]
 fn nobody_else_reads_what_is_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let running = Running::start(dir.path(), ALONE);
+    let running = WeirProcess::start(dir.path(), ALONE);
     assert_eq!(running.write("cpu v=1 1"), 204);
     let mut waiting = vec![dir.path().join("journal")];
     while let Some(path) = waiting.pop() {
@@ -74,7 +74,7 @@ fn a_second_signal_ends_a_weir_with_a_store_without_a_panic() {
     let dir = tempfile::tempdir().unwrap();
     let text = "workers = 1\n[influx]\nlisten = \"127.0.0.1:0\"\nauto-create-database = true\n\
                 [admin]\nlisten = \"127.0.0.1:0\"\n";
-    let running = Running::start(dir.path(), text);
+    let running = WeirProcess::start(dir.path(), text);
     assert_eq!(running.write("cpu v=1 1"), 204);
     // A request that has begun holds the drain up.
     let mut client = TcpStream::connect(&running.http).unwrap();
@@ -93,7 +93,7 @@ fn a_second_signal_ends_a_weir_with_a_store_without_a_panic() {
 #[test]
 fn a_backend_with_a_backlog_can_not_be_removed_by_mistake() {
     let dir = tempfile::tempdir().unwrap();
-    let running = Running::start(dir.path(), ALONE);
+    let running = WeirProcess::start(dir.path(), ALONE);
     assert_eq!(running.write("cpu v=1 1"), 204);
     running.signal(Signal::INT);
     assert_eq!(running.ended(), Some(0));
@@ -107,13 +107,13 @@ fn a_backend_with_a_backlog_can_not_be_removed_by_mistake() {
     let (code, said) = weir(dir.path(), &["journal", "forget", "a"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("forgot a: 1 points"), "{said}");
-    Running::start(dir.path(), &renamed);
+    WeirProcess::start(dir.path(), &renamed);
 }
 
 #[test]
 fn a_reload_says_what_needs_a_restart() {
     let dir = tempfile::tempdir().unwrap();
-    let running = Running::start(dir.path(), ALONE);
+    let running = WeirProcess::start(dir.path(), ALONE);
     let changed = ALONE.replace("workers = 1", "workers = 2");
     std::fs::write(dir.path().join("weir.toml"), changed).unwrap();
     running.signal(Signal::HUP);
@@ -134,7 +134,7 @@ fn a_reload_says_what_needs_a_restart() {
 #[test]
 fn two_can_not_have_one_journal() {
     let dir = tempfile::tempdir().unwrap();
-    let _running = Running::start(dir.path(), ALONE);
+    let _running = WeirProcess::start(dir.path(), ALONE);
     let (code, said) = refused(dir.path(), ALONE);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("in use by another process"), "{said}");
@@ -144,7 +144,7 @@ fn two_can_not_have_one_journal() {
 fn kept_points(dir: &Path) {
     let embedded = "workers = 1\n[influx]\nlisten = \"127.0.0.1:0\"\nauto-create-database = true\n\
                     [admin]\nlisten = \"127.0.0.1:0\"\n";
-    let running = Running::start(dir, embedded);
+    let running = WeirProcess::start(dir, embedded);
     assert_eq!(running.write("cpu v=1 1"), 204);
     running.signal(Signal::TERM);
     assert_eq!(running.ended(), Some(0));

@@ -91,7 +91,7 @@ pub(super) fn queries(context: &Context, sink: &mut dyn Sink) -> Result<(), Quer
     let columns = columns(&["qid", "query", "database", "duration", "status"]);
     let running = context.registry.as_ref().map(|registry| registry.running());
     let now = Instant::now();
-    let row = |query: super::super::registry::Running| {
+    let row = |query: super::super::registry::RunningQuery| {
         let status = match (query.cancel.is_ended(), query.cancel.is_parked()) {
             (true, _) => "killed",
             (false, true) => "parked",
