@@ -176,6 +176,23 @@ impl Disk {
         allowed.and_then(|()| options.open(path)).map_err(FileError::of("make", path))
     }
 
+    /// Puts a small file into place whole: there is the old one or the new one at any moment, and
+    /// the new one is durable behind this.
+    ///
+    /// # Errors
+    /// As the system says it; the old one is there then.
+    pub fn put(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".new");
+        let new = path.with_file_name(name);
+        self.faults.step("create", &new)?;
+        let file = File::create(&new)?;
+        self.write_all(&file, &[bytes], 0)?;
+        self.sync_all(&file)?;
+        self.rename(&new, path)?;
+        path.parent().map_or(Ok(()), |dir| self.sync_dir(dir))
+    }
+
     /// Renames a file, in place of what has the name.
     ///
     /// # Errors

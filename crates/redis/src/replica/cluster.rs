@@ -4,12 +4,13 @@
 //! known for one, and the stream goes on in the same files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::Weak;
 use std::time::Duration;
 
+use disk::Disk;
 use tokio::time::sleep;
 
 use super::Follower;
@@ -42,17 +43,12 @@ pub fn known(dir: &Path, cluster: &str) -> Vec<Found> {
 
 /// Writes which nodes a shard has had.
 fn note(of_shard: &Path, members: &BTreeSet<String>) -> io::Result<()> {
-    let (path, new) = (of_shard.join(MEMBERS), of_shard.join(format!("{MEMBERS}.new")));
     let mut text = String::new();
     for member in members.iter().take(MEMBERS_MAX) {
         text.push_str(member);
         text.push('\n');
     }
-    let mut file = File::create(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, &path)?;
-    File::open(of_shard)?.sync_all()
+    Disk::of(of_shard).put(&of_shard.join(MEMBERS), text.as_bytes())
 }
 
 /// Looks for the masters of one Cluster.

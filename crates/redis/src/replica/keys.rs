@@ -1,9 +1,9 @@
 //! How many keys a master has, and whether one that was lost and came back is believed.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 
-use disk::FileError;
+use disk::{Disk, FileError};
 
 use super::directory::{APPEND_DIR, DirectoryError, last_of};
 
@@ -78,8 +78,7 @@ pub fn accept(of_master: &Path) -> Result<Keys, DirectoryError> {
         return Err(DirectoryError::NothingAwaited(of_master.to_owned()));
     };
     let path = of_master.join(ACCEPT);
-    let made = File::create(&path).and_then(|file| file.sync_all());
-    made.map_err(FileError::of("make", &path))?;
+    Disk::of(of_master).put(&path, &[]).map_err(FileError::of("make", &path))?;
     Ok(keys)
 }
 

@@ -2,7 +2,7 @@
 //! current one's place.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -133,7 +133,7 @@ pub fn ask(of_master: &Path) -> Result<bool, DirectoryError> {
     let manifest = of_master.join(APPEND_DIR).join(CURRENT);
     fs::metadata(&manifest).map_err(FileError::of("find", &manifest))?;
     let path = of_master.join(ASK);
-    File::create(&path).map_err(FileError::of("make", &path))?;
+    Disk::of(of_master).put(&path, &[]).map_err(FileError::of("make", &path))?;
     is_held(of_master)
 }
 

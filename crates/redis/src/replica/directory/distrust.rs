@@ -33,11 +33,11 @@ impl Directory {
     /// words do.
     fn mark(&self, name: &str, spare: &str, why: &str) {
         let marked = self.path.join(name);
-        let renamed = fs::rename(self.path.join(spare), &marked);
-        let said = renamed.or_else(|_| File::create(&marked)?.sync_all());
+        let renamed = self.disk.rename(&self.path.join(spare), &marked);
+        let said = renamed.or_else(|_| self.disk.put(&marked, &[]));
         // Best effort: the name says it, too.
         let _ = fs::write(&marked, why);
-        if let Err(error) = said.and_then(|()| File::open(&self.path)?.sync_all()) {
+        if let Err(error) = said.and_then(|()| self.disk.sync_dir(&self.path)) {
             tracing::error!(
                 path = %marked.display(),
                 "{why}, and that cannot be kept: make this file before the next start: {error}"
