@@ -196,6 +196,27 @@ fn a_changed_table_is_no_error_to_what_was_prepared() {
 }
 
 #[test]
+fn the_position_of_a_reads_error_counts_in_the_text_that_its_client_has_sent() {
+    let cluster = Cluster::start();
+    cluster.sql(TABLES);
+    let weir = weir(&[&cluster], "");
+    let (mut peer, mut direct) = (connect(weir.postgres), connect(cluster.address));
+    let sql = "SELECT id FROM t WHERE id = 1234567890 AND c IS NOT NULL";
+    wait::until("it is prepared", wait::LONG, || {
+        let before = points(&weir);
+        ask(&mut peer, sql);
+        points(&weir) > before
+    });
+    // Past Weir, which knows nothing of it for a while.
+    cluster.sql("ALTER TABLE t RENAME c TO renamed");
+    let told = ask(&mut direct, sql);
+    assert_eq!(told[0].0, b'E');
+    for _ in 0..3 {
+        assert_eq!(ask(&mut peer, sql), told);
+    }
+}
+
+#[test]
 fn a_transaction_under_another_search_path_is_sent_as_text() {
     let cluster = Cluster::start();
     cluster.sql(

@@ -245,6 +245,11 @@ impl Ticket {
             return Some(Again::Same);
         }
         let needs = self.needs?;
+        // Of a read that came as text the position counts in what Weir has made of it; a lease
+        // sends the text.
+        if self.request.first() == Some(&b'Q') && fields.get(b'P').is_some() {
+            return Some(Again::Elsewhere);
+        }
         let anew = ANEW.contains(&code) || (needs.parsed && code == CHANGED);
         anew.then_some(Again::Same)
     }
