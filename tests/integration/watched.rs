@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rig::fake::Mode;
 use rig::wait;
+use rig::weir::Setup;
 use rig::{http, places};
 
 use crate::scene::{Scene, points};
@@ -29,6 +30,27 @@ fn every_metric_has_its_help_and_its_name_follows_the_rule() {
         let count = scrape.sum("weir_influx_write_seconds_count", &[("stage", stage)]);
         assert_eq!(count, 10.0, "{stage}");
     }
+}
+
+#[test]
+fn points_are_accepted_once_whichever_way_they_came_in() {
+    let udp = "[[influx.udp]]\nlisten = \"{udp}\"\ndatabase = \"db\"";
+    let weir = Setup::new().default_segments().embedded().table(udp).start();
+    assert_eq!(weir.query("CREATE DATABASE db", &[]).status(), 200);
+    let accepted = || weir.metrics().sum("weir_influx_points_accepted_total", &[]);
+    let write =
+        |body: &str| weir.send(&http::Request::post("/write?db=db", body.as_bytes())).status();
+    assert_eq!((write(&points(0, 10)), accepted()), (204, 10.0));
+    // More than a worker reads by itself.
+    assert_eq!((write(&points(0, 50_000)), accepted()), (204, 50_010.0));
+    // One of two is of another type than its field.
+    assert_eq!((write("t v=1 1"), write("t v=2i 2\nt v=3 3")), (204, 400));
+    assert_eq!((write("no line"), accepted()), (400, 50_012.0));
+    assert_eq!(weir.query("SELECT v INTO copied FROM t", &[("db", "db")]).status(), 200);
+    assert_eq!(accepted(), 50_014.0);
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(points(0, 3).as_bytes(), weir.udp).unwrap();
+    wait::until("the datagram is taken", wait::LONG, || accepted() == 50_017.0);
 }
 
 #[test]
