@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -47,19 +47,21 @@ fn a_server_is_killed_and_started_again_and_no_client_notices() {
     let plan = Plan { connections: CONNECTIONS, ..plan };
     let all = rate * seconds;
     // Counted by the load: to ask Weir a hundred times a second would be a load of its own.
-    let sent = Arc::new(AtomicU64::new(0));
+    let (sent, is_over) = (Arc::new(AtomicU64::new(0)), AtomicBool::new(false));
     let sent_part = |part: u64| {
         wait::until("a part of the load is sent", wait::LONG, || {
-            sent.load(Ordering::Relaxed) >= all * part / 10
+            sent.load(Ordering::Relaxed) >= all * part / 10 || is_over.load(Ordering::Relaxed)
         });
     };
     let (report, meanwhile) = thread::scope(|scope| {
         let running = scope.spawn(|| {
             let (mut request, sent) = (single_points("load"), Arc::clone(&sent));
-            sending::run(&plan, move |n, out| {
+            let report = sending::run(&plan, move |n, out| {
                 sent.store(n, Ordering::Relaxed);
                 request(n, out);
-            })
+            });
+            is_over.store(true, Ordering::Relaxed);
+            report
         });
         scope.spawn(|| {
             sent_part(4);
