@@ -1,6 +1,7 @@
 //! What a client has prepared is nobody else's: it can't be run, seen or taken away by whoever
 //! comes to have the server connection, not by its name there either.
 
+use wire::postgres::backend::Fields;
 use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_query, put_sync};
 
 use super::beside::{Beside, ONE, extended, prepare, put_bound, run};
@@ -123,6 +124,44 @@ fn a_name_can_not_be_found_by_counting() {
         assert_eq!(reply.error.as_deref(), Some("26000"), "{guess}");
         asks(&mut bob, "DISCARD ALL");
         assert_eq!(run(&mut bob, &guess, &["1"]).error.as_deref(), Some("26000"), "{guess}");
+    }
+}
+
+/// A FunctionCall of a function that takes a text and gives one.
+fn function_call(oid: u32, argument: &str) -> Vec<u8> {
+    let mut body = oid.to_be_bytes().to_vec();
+    // No formats of arguments, which are texts then; one argument; a text as result.
+    body.extend([0, 0, 0, 1]);
+    body.extend((argument.len() as u32).to_be_bytes());
+    body.extend(argument.as_bytes());
+    body.extend([0, 0]);
+    let len = (body.len() as u32 + 4).to_be_bytes();
+    [&b"F"[..], &len, &body].concat()
+}
+
+#[test]
+fn nor_is_it_for_a_function_that_is_called_by_its_number() {
+    let beside = beside();
+    let oid = beside.cluster.value("SELECT 'runs(text)'::regprocedure::oid").parse().unwrap();
+    let secret = "SELECT statement FROM pg_prepared_statements WHERE statement ~ 'secret'";
+    for at in 0..3 {
+        let name = prepared_by_ann(&beside);
+        let sql = [format!("EXECUTE {name}(1)"), format!("DEALLOCATE {name}"), secret.to_owned()];
+        let call = function_call(oid, &sql[at]);
+        let answers = [beside.through_as("app", &[]), beside.directly_as("app", &[])].map(
+            |mut peer: Peer| {
+                peer.send(&call).expect("it is taken");
+                let said = peer.messages().expect("it is answered").into_iter();
+                let shown = said.map(|(tag, body)| match tag {
+                    b'E' => Fields::read(&body).expect("an error").code().to_vec(),
+                    _ => body,
+                });
+                shown.collect::<Vec<_>>()
+            },
+        );
+        let [through, directly] = answers;
+        assert_eq!(through, directly, "{}", sql[at]);
+        prepared_by_ann(&beside);
     }
 }
 
