@@ -1,6 +1,9 @@
 //! A connection that users of a thread share: what they send goes out together, and each answer
 //! goes to whoever waits for it. One task owns the socket; users leave bytes here and wake it.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
