@@ -1,5 +1,7 @@
 //! `weir load` of Dubbo beside providers that answer badly, and beside real ones.
 
+mod registry;
+
 use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
 

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use wire::dubbo::{
     Event, FrameReader, Kind, Response, ResponseBody, Status, put_event, put_failure, put_response,
@@ -17,6 +18,8 @@ use wire::hessian2::{Encoder, Value};
 pub enum Answering {
     /// Sends a text back.
     Well,
+    /// Sends a text back after some milliseconds.
+    Slowly,
     /// Sends a text, byte by byte.
     InPieces,
     /// Sends a text back twice.
@@ -41,7 +44,11 @@ pub enum Answering {
     ReadOnly,
 }
 
-/// A provider that is told how to answer. It takes connections until it is dropped.
+/// How long a slow provider takes for each call.
+const SLOW: Duration = Duration::from_millis(4);
+
+/// A provider that is told how to answer. It takes connections until it is dropped, which ends
+/// those that there are.
 pub struct Provider {
     pub address: SocketAddr,
     seen: Arc<Counts>,
@@ -53,6 +60,9 @@ struct Counts {
     calls: AtomicU64,
     connections: AtomicU64,
     heartbeats: AtomicU64,
+    /// Connections that are open.
+    open: AtomicU64,
+    clients: Mutex<Vec<TcpStream>>,
 }
 
 impl Provider {
@@ -61,7 +71,15 @@ impl Provider {
     /// # Panics
     /// There is no port to be had.
     pub fn start(answering: Answering) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), answering)
+    }
+
+    /// The same where another one was.
+    ///
+    /// # Panics
+    /// The port is not free.
+    pub fn start_at(address: SocketAddr, answering: Answering) -> Self {
+        let listener = TcpListener::bind(address).expect("a port");
         let address = listener.local_addr().expect("it is bound");
         let seen = Arc::new(Counts::default());
         let counts = seen.clone();
@@ -72,7 +90,15 @@ impl Provider {
                 }
                 let counts = counts.clone();
                 counts.connections.fetch_add(1, Ordering::Relaxed);
-                thread::spawn(move || serve(client, answering, &counts));
+                counts.open.fetch_add(1, Ordering::Relaxed);
+                let [known, ends] = [0; 2].map(|_| client.try_clone().expect("a descriptor"));
+                counts.clients.lock().unwrap_or_else(PoisonError::into_inner).push(known);
+                thread::spawn(move || {
+                    serve(client, answering, &counts);
+                    // The other descriptors would keep it open.
+                    let _ = ends.shutdown(Shutdown::Both);
+                    counts.open.fetch_sub(1, Ordering::Relaxed);
+                });
             }
         });
         Self { address, seen }
@@ -88,6 +114,11 @@ impl Provider {
         self.seen.connections.load(Ordering::Relaxed)
     }
 
+    /// Connections that are open.
+    pub fn open_connections(&self) -> u64 {
+        self.seen.open.load(Ordering::Relaxed)
+    }
+
     /// Heartbeats that were answered.
     pub fn heartbeats(&self) -> u64 {
         self.seen.heartbeats.load(Ordering::Relaxed)
@@ -98,6 +129,9 @@ impl Drop for Provider {
     fn drop(&mut self) {
         self.seen.is_over.store(true, Ordering::Relaxed);
         let _ = TcpStream::connect(self.address);
+        for client in self.seen.clients.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let _ = client.shutdown(Shutdown::Both);
+        }
     }
 }
 
@@ -147,6 +181,10 @@ fn answer(client: &mut TcpStream, answering: Answering, id: i64) -> std::io::Res
     let mut out = Vec::new();
     match answering {
         Answering::Well | Answering::Swapped | Answering::Late | Answering::Closes => {
+            out = text(id);
+        }
+        Answering::Slowly => {
+            thread::sleep(SLOW);
             out = text(id);
         }
         Answering::InPieces => {

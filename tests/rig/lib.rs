@@ -29,3 +29,4 @@ pub mod tls;
 pub mod wait;
 pub mod weir;
 pub mod witness;
+pub mod zookeeper;

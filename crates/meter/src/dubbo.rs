@@ -1,17 +1,32 @@
-//! Dubbo: calls of one method of a service, at a provider that is reached directly. A call is
-//! encoded once; each request is a copy of it with a number of its own.
+//! Dubbo: calls of one method of a service, at a provider that is reached directly, or at those
+//! that ZooKeeper has. A call is encoded once; each request is a copy of it with a number of its
+//! own.
+
+// Layers, from the top down.
+//   zookeeper
+//   providers
+//   overrides
+//   registry
+//   channel
+//   reader
+//   settings
 
 mod channel;
+mod overrides;
+mod providers;
 mod reader;
+mod registry;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod zookeeper;
 
 pub use channel::CallChannel;
 pub use reader::CallReader;
 pub use settings::{CallOptions, DubboError};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use wire::dubbo::{
     Arguments, GENERIC_DESCRIPTOR, GENERIC_METHOD, RequestBody, descriptor_of,
@@ -19,11 +34,13 @@ use wire::dubbo::{
 };
 use wire::hessian2::{Beans, Encoder};
 
-use crate::url::Url;
+use crate::discovery::Discovery;
+use crate::url::{Scheme, Url};
 use crate::workload::{Channels, Workload};
+use reader::ID;
+use registry::Service;
+use zookeeper::ZooKeeper;
 
-/// Where in a frame the number of the request stands (`ExchangeCodec`).
-const ID: std::ops::Range<usize> = 4..12;
 /// What a service without a version is called.
 const NO_VERSION: &str = "0.0.0";
 
@@ -35,6 +52,8 @@ pub struct Dubbo {
     operation: String,
     /// Connections that calls share.
     channels: usize,
+    /// Finds the providers, where the URL leads to a registry.
+    discovery: Option<Arc<dyn Discovery>>,
 }
 
 impl Dubbo {
@@ -50,6 +69,10 @@ impl Dubbo {
         };
         let version = options.version.clone().or_else(|| of_url("version"));
         let group = options.group.clone().or_else(|| of_url("group"));
+        let is_any = |name: &Option<String>| name.as_deref() == Some(registry::ANY);
+        if is_any(&version) || is_any(&group) {
+            return Err(DubboError::AnyService);
+        }
         let timeout = options.timeout_ms.to_string();
         let mut attachments: Vec<(&str, &str)> =
             vec![("path", &interface), ("interface", &interface), ("timeout", &timeout)];
@@ -84,10 +107,18 @@ impl Dubbo {
         let mut frame = Vec::new();
         let bytes = put_request(&mut frame, &mut encoder, 0, true, &body);
         settings::check_length(bytes)?;
+        let discovery = (url.scheme() == Scheme::ZooKeeper).then(|| {
+            let service = Service { interface, version, group };
+            let timeout = Duration::from_millis(options.timeout_ms);
+            let of: Arc<dyn Discovery> =
+                Arc::new(ZooKeeper::new(url, service, &options.method, timeout));
+            of
+        });
         Ok(Self {
             frame: frame.into(),
             operation: options.method.clone(),
             channels: options.channels,
+            discovery,
         })
     }
 }
@@ -109,7 +140,11 @@ impl Workload for Dubbo {
     }
 
     fn channels(&self) -> Option<Channels> {
-        Some(Channels { count: self.channels, protocol: CallChannel::boxed })
+        Some(Channels {
+            count: self.channels,
+            protocol: CallChannel::boxed,
+            discovery: self.discovery.clone(),
+        })
     }
 
     fn operations(&self) -> Vec<String> {

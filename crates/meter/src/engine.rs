@@ -5,19 +5,23 @@
 //   asking, idle_connections
 //   load, outcome
 //   thread
+//   servers
 //   channel_task, pacer
 //   alarm, connection
 //   line
+//   channels
 //   channel
 //   exchange, opening, record, sending
 //   collector, looks, plan
-//   callers, idle, offered, pacing, pauses, start
+//   balance, callers, idle, offered, pacing, pauses, start
 
 mod alarm;
 mod asking;
+mod balance;
 mod callers;
 mod channel;
 mod channel_task;
+mod channels;
 mod collector;
 mod connection;
 mod exchange;
@@ -35,6 +39,7 @@ mod pauses;
 mod plan;
 mod record;
 mod sending;
+mod servers;
 mod start;
 mod thread;
 
@@ -43,6 +48,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::oneshot;
 
+use crate::discovery::DiscoveryError;
 use crate::gate::{AbortGates, Gate};
 use crate::network::Network;
 use crate::verdict::Thresholds;
@@ -79,6 +85,9 @@ pub enum EngineError {
         connections: usize,
         source: OpenError,
     },
+    /// A registry does not say where to send.
+    #[error(transparent)]
+    Discovery(#[from] DiscoveryError),
     /// The start was waited for, and whoever was to say it has ended the run.
     #[error("the run was called off before it began")]
     CalledOff,
@@ -120,7 +129,11 @@ fn run_over(
     plan::check(loads)?;
     let operations = names(loads);
     let whole = Whole::new(loads, &operations)?;
-    let addresses = loads.iter().map(|load| plan::addresses(&load.plan.target));
+    let servers = loads.iter().map(Load::discover).collect::<Result<Vec<_>, _>>()?;
+    let addresses = loads.iter().zip(&servers).map(|(load, servers)| match servers {
+        None => plan::addresses(&load.plan.target),
+        Some(_) => Ok(Addresses::default()),
+    });
     let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
     let last = loads.iter().map(plan::last).collect::<Result<Vec<_>, _>>()?;
     let plans: Vec<_> = loads
@@ -130,14 +143,14 @@ fn run_over(
     let (say, said) = sync_channel(MESSAGES_MAX);
     std::thread::scope(|scope| {
         let (mut starts, mut first_operation) = (Vec::new(), 0);
-        let each = loads.iter().zip(&plans).zip(&addresses).zip(&last);
-        for (((load, plan), Addresses { used: addresses, .. }), last) in each {
+        let each = loads.iter().zip(&plans).zip(addresses.iter().zip(&servers)).zip(&last);
+        for (((load, plan), (Addresses { used: addresses, .. }, servers)), last) in each {
             for number in 0..plan.threads {
                 let (start, started) = oneshot::channel();
                 starts.push(start);
-                let (say, last) = (say.clone(), last.clone());
+                let (say, last, servers) = (say.clone(), last.clone(), servers.clone());
                 let of_load = (number, first_operation);
-                let task = Task { of_load, plan, kept, addresses, say, last, started };
+                let task = Task { of_load, plan, kept, addresses, servers, say, last, started };
                 let spawned = std::thread::Builder::new()
                     .name(format!("load-{number}"))
                     .spawn_scoped(scope, move || load.send(task));
@@ -149,6 +162,9 @@ fn run_over(
         let mut outcome = conduct(&whole, starts, &said, each_window)?;
         let left_out = addresses.iter().flat_map(|of| &of.left_out);
         left_out.for_each(|(address, why)| outcome.network.leave_out(*address, why));
+        for mut servers in servers.into_iter().flatten() {
+            outcome.calls.leave_out(servers.servers().left_out.iter());
+        }
         Ok(Outcome { operations, ..outcome })
     })
 }

@@ -17,6 +17,7 @@
 //   which connection sends which request, and when: engine/pacing.rs
 //   a run of the load meter can't be believed: verdict.rs
 //   two sets of runs differ by more than chance: compare/ranks.rs
+//   which server of several gets a call: engine/balance.rs; dubbo/providers.rs says who they are
 //   parts of a run make one: merge.rs; sharing.rs says what speaks against them
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
@@ -33,17 +34,20 @@
 //   engine: sends, and hears of answers
 //   influx, postgres, redis, http, dubbo: workloads
 //   workload: what is sent
+//   discovery: servers that share a load's requests
 //   sharing: who sent the parts of a run, and what speaks against them
 //   gate, verdict: what of an outcome is demanded
-//   injector, lateness, little, ledger, failure, network, traffic: what is known besides
+//   injector, lateness, little, ledger, failure, network, traffic, calls: what is known besides
 //   hlog, machine: what results on disk are made of
 //   keys: in which order they come
 //   chance, part, recorder, schedule, url, window
 
+pub mod calls;
 pub mod chance;
 pub mod compare;
 pub mod course;
 pub mod directory;
+pub mod discovery;
 pub mod dubbo;
 pub mod engine;
 pub mod failure;

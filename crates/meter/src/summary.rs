@@ -6,6 +6,7 @@ mod json;
 pub(crate) mod tests;
 mod vegeta;
 
+use std::cmp::Reverse;
 use std::fmt::{self, Display, Formatter};
 use std::time::{Duration, SystemTime};
 
@@ -20,6 +21,8 @@ use crate::verdict::{Doubt, doubt_of_demand};
 
 /// Errors that are shown.
 const ERRORS_MAX: usize = 10;
+/// Servers that are shown.
+const SERVERS_MAX: usize = 20;
 /// The shares that are shown, with the longest beside.
 const SHARES: [f64; 3] = [0.5, 0.99, 0.999];
 
@@ -140,6 +143,7 @@ impl Display for Summary<'_> {
         within(f, of)?;
         injector(f, of)?;
         ways(f, of)?;
+        servers(f, of)?;
         if let Some(sharing) = &of.sharing {
             writeln!(f, "shared   {sharing}")?;
         }
@@ -385,6 +389,27 @@ fn ways(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
         writeln!(f, "network  {address}: {told}; {count} connections opened in {p50} (p50)")?;
     }
     Ok(())
+}
+
+/// A line for each of several servers that a registry has; those with most requests first.
+fn servers(f: &mut Formatter<'_>, of: &Outcome) -> fmt::Result {
+    let mut servers: Vec<_> = of.calls.servers.iter().collect();
+    servers.sort_by_key(|(_, calls)| Reverse(calls.requests));
+    for (server, calls) in servers.iter().take(SERVERS_MAX) {
+        let [requests, failed] = [calls.requests, calls.failed].map(words::count);
+        writeln!(f, "server   {server}: {requests} requests, {failed} failed")?;
+    }
+    for (server, why) in of.calls.left_out.iter().take(SERVERS_MAX) {
+        writeln!(f, "left out {server}: {why}")?;
+    }
+    let unnamed =
+        [servers.len(), of.calls.left_out.len()].map(|len| len.saturating_sub(SERVERS_MAX));
+    match unnamed {
+        [0, 0] => Ok(()),
+        [used, left_out] => {
+            writeln!(f, "server   {used} others, and {left_out} left out: report.json has all")
+        }
+    }
 }
 
 /// A time as a table has it.

@@ -21,10 +21,12 @@ pub enum Scheme {
     Redis,
     /// `dubbo`: a provider that is reached directly.
     Dubbo,
+    /// `zookeeper`: a registry of Dubbo's providers.
+    ZooKeeper,
 }
 
 /// The names of schemes, whether they are under TLS, and the ports that they mean.
-const SCHEMES: [(&str, Scheme, bool, u16); 7] = [
+const SCHEMES: [(&str, Scheme, bool, u16); 8] = [
     ("http", Scheme::Http, false, 80),
     ("https", Scheme::Http, true, 443),
     ("postgres", Scheme::Postgres, false, 5432),
@@ -32,6 +34,7 @@ const SCHEMES: [(&str, Scheme, bool, u16); 7] = [
     ("redis", Scheme::Redis, false, 6379),
     ("rediss", Scheme::Redis, true, 6379),
     ("dubbo", Scheme::Dubbo, false, 20880),
+    ("zookeeper", Scheme::ZooKeeper, false, 2181),
 ];
 
 /// Where a load goes to.
@@ -41,8 +44,8 @@ pub struct Url {
     tls: Option<Check>,
     user: Option<String>,
     password: Option<String>,
-    host: String,
-    port: u16,
+    /// One at least; a registry may have several.
+    hosts: Vec<(String, u16)>,
     /// Whether the port is the one that the scheme means.
     is_usual_port: bool,
     target: String,
@@ -52,7 +55,8 @@ pub struct Url {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{url:?}: {what}; write it as http://host:port/path, \
-         postgres://host:port/database, redis://host:port/database or dubbo://host:port/interface"
+         postgres://host:port/database, redis://host:port/database, dubbo://host:port/interface \
+         or zookeeper://host:port/interface"
 )]
 pub struct UrlError {
     url: String,
@@ -72,11 +76,16 @@ impl Url {
 
     /// Its host, without brackets.
     pub fn host(&self) -> &str {
-        &self.host
+        self.hosts.first().map_or("", |(host, _)| host)
     }
 
     pub fn port(&self) -> u16 {
-        self.port
+        self.hosts.first().map_or(0, |(_, port)| *port)
+    }
+
+    /// All hosts with their ports: a registry may have several.
+    pub fn hosts(&self) -> impl Iterator<Item = (&str, u16)> {
+        self.hosts.iter().map(|(host, port)| (&**host, *port))
     }
 
     /// Who logs in; nothing where none is named.
@@ -114,8 +123,11 @@ impl Url {
             *scheme == self.scheme && (*tls == self.tls.is_some() || *scheme == Scheme::Postgres)
         };
         let scheme = SCHEMES.iter().find(is_own).map_or("", |(name, ..)| name);
-        let host =
-            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let hosts = self.hosts().map(|(host, port)| match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        });
+        let hosts = hosts.collect::<Vec<_>>().join(",");
         let (path, query) = match self.target.split_once('?') {
             None => (&*self.target, String::new()),
             Some((path, query)) => {
@@ -123,15 +135,17 @@ impl Url {
                 (path, format!("?{shown}"))
             }
         };
-        format!("{scheme}://{host}:{}{path}{query}", self.port)
+        format!("{scheme}://{hosts}{path}{query}")
     }
 
     /// Whether another one leads to the same server in the same way.
     pub fn is_same_server(&self, other: &Self) -> bool {
         self.scheme == other.scheme
             && self.tls == other.tls
-            && self.host.eq_ignore_ascii_case(&other.host)
-            && self.port == other.port
+            && self.hosts.len() == other.hosts.len()
+            && self.hosts().zip(other.hosts()).all(|((host, port), (other, other_port))| {
+                host.eq_ignore_ascii_case(other) && port == other_port
+            })
     }
 
     /// A URL as it may be shown.
@@ -141,9 +155,11 @@ impl Url {
 
     /// Host and port as HTTP's `Host` says them.
     pub fn authority(&self) -> String {
-        let host =
-            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        if self.is_usual_port { host } else { format!("{host}:{}", self.port) }
+        let host = match self.host() {
+            host if host.contains(':') => format!("[{host}]"),
+            host => host.to_owned(),
+        };
+        if self.is_usual_port { host } else { format!("{host}:{}", self.port()) }
     }
 }
 
@@ -167,7 +183,7 @@ impl FromStr for Url {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
         let known = SCHEMES.iter().find(|(name, ..)| *name == scheme);
         let (_, scheme, tls, usual_port) = *known.ok_or_else(|| {
-            wrong("only http, https, postgres, redis, rediss and dubbo can be loaded")
+            wrong("only http, https, postgres, redis, rediss, dubbo and zookeeper can be loaded")
         })?;
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -187,29 +203,20 @@ impl FromStr for Url {
                 decoded.transpose().map_err(|_| wrong("user or password is not UTF-8"))?;
             Ok(decoded.map(|text| text.into_owned()))
         };
-        let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
-            _ => (authority, None),
+        let authorities = match scheme {
+            Scheme::ZooKeeper => authority.split(',').collect(),
+            _ => vec![authority],
         };
-        let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
-        if host.is_empty() {
-            return Err(wrong("it has no host"));
-        }
-        let port = match port {
-            None => usual_port,
-            Some(port) => {
-                port.parse().map_err(|_| wrong("its port is not a number up to 65535"))?
-            }
-        };
+        let hosts = authorities.iter().map(|authority| host_and_port(authority, usual_port));
+        let hosts = hosts.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
         let slash = if target.starts_with('/') { "" } else { "/" };
         let mut url = Self {
             scheme,
             tls: tls.then_some(Check::Name),
             user: decoded(user)?,
             password: decoded(password)?,
-            host: host.to_owned(),
-            port,
-            is_usual_port: port == usual_port,
+            is_usual_port: hosts.iter().all(|(_, port)| *port == usual_port),
+            hosts,
             target: format!("{slash}{target}"),
         };
         if scheme == Scheme::Postgres {
@@ -217,6 +224,20 @@ impl FromStr for Url {
         }
         Ok(url)
     }
+}
+
+/// A host without brackets, and its port.
+fn host_and_port(authority: &str, usual_port: u16) -> Result<(String, u16), &'static str> {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    let host = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    if host.is_empty() {
+        return Err("it has no host");
+    }
+    let port = port.map_or(Ok(usual_port), str::parse);
+    Ok((host.to_owned(), port.map_err(|_| "its port is not a number up to 65535")?))
 }
 
 /// What `sslmode` means, as libpq has it. Those that may end up in the clear are none of ours: what
@@ -272,7 +293,7 @@ mod tests {
         ] {
             let url: Url = text.parse().unwrap();
             assert_eq!(
-                (url.tls.is_some(), &*url.host, url.port, &*url.target),
+                (url.tls.is_some(), url.host(), url.port(), &*url.target),
                 (tls, host, port, target)
             );
             assert_eq!(url.authority(), authority);
@@ -299,12 +320,21 @@ mod tests {
         let url: Url = "rediss://ann:a%40b@h/3".parse().unwrap();
         assert_eq!((url.user(), url.password()), (Some("ann"), Some("a@b")));
         assert_eq!(
-            (url.scheme(), url.tls.is_some(), url.port, &*url.target),
+            (url.scheme(), url.tls.is_some(), url.port(), &*url.target),
             (Scheme::Redis, true, 6379, "/3")
         );
         let url: Url = "redis://:secret@h".parse().unwrap();
         assert_eq!((url.user(), url.password()), (None, Some("secret")));
         assert!("redis://%ff@h".parse::<Url>().is_err());
+    }
+
+    #[test]
+    fn a_registry_may_have_several_hosts() {
+        let url: Url = "zookeeper://ann:secret@a:1,b,[::1]:3/i?root=x".parse().unwrap();
+        let hosts: Vec<_> = url.hosts().collect();
+        assert_eq!(hosts, [("a", 1), ("b", 2181), ("::1", 3)]);
+        assert_eq!(url.without_secrets(), "zookeeper://a:1,b:2181,[::1]:3/i?root=x");
+        assert!("zookeeper://a,/i".parse::<Url>().is_err());
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! What an engine sends, and how it reads what comes back.
 
+use std::sync::Arc;
+
+use crate::discovery::Discovery;
 use crate::recorder::Kind;
 
 /// Makes requests. Each thread has its own.
@@ -46,12 +49,14 @@ pub trait Workload {
 }
 
 /// Connections that are shared by requests.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Channels {
-    /// How many of all threads; each thread has one at least.
+    /// How many of all threads to each server; each thread has one at least.
     pub count: usize,
     /// Makes the protocol's part of a new one.
     pub protocol: fn() -> Box<dyn Multiplexing>,
+    /// Finds the servers; nothing where they are those of the URL.
+    pub discovery: Option<Arc<dyn Discovery>>,
 }
 
 /// The protocol of a connection on which many requests are under way. Each has a number there,

@@ -193,7 +193,7 @@ pub struct Command {
     options: WorkloadOptions,
     /// Where to, which says what is sent where --workload does not: http://host:port/path or
     /// https://..., postgres://user@host:port/database, redis://user:password@host:port/database or
-    /// rediss://..., or dubbo://host:port/interface
+    /// rediss://..., dubbo://host:port/interface or zookeeper://host:port,host:port/interface
     url: Url,
     #[command(flatten)]
     speed: Speed,
@@ -408,7 +408,7 @@ fn target(
         identity: None,
         protocols: match url.scheme() {
             Scheme::Http => &["http/1.1"],
-            Scheme::Postgres | Scheme::Redis | Scheme::Dubbo => &[],
+            Scheme::Postgres | Scheme::Redis | Scheme::Dubbo | Scheme::ZooKeeper => &[],
         },
     };
     let tls = url.tls().map(|_| Tls::new(&options, host)).transpose();

@@ -7,8 +7,7 @@ use wire::dubbo::{
 };
 use wire::hessian2::Limits;
 
-use super::ID;
-use super::reader::malformed;
+use super::reader::{ID, malformed};
 use crate::workload::{Callers, Malformed, Multiplexing};
 
 /// Answers to heartbeats that wait to be sent; a provider that asks for more is not heard.

@@ -9,6 +9,8 @@ use wire::hessian2::{Decoder, Limits, Value};
 use crate::recorder::Kind;
 use crate::workload::{Answer, Malformed, Reader};
 
+/// Where in a frame the number of the request stands (`ExchangeCodec`).
+pub(super) const ID: std::ops::Range<usize> = 4..12;
 /// Kinds of response without an exception, with and without attachments (`DubboCodec`).
 const RESULTS: [i32; 4] = [1, 2, 4, 5];
 /// Kinds of response with an exception.

@@ -12,6 +12,11 @@ pub enum DubboError {
     /// The path of the URL is empty, or not UTF-8.
     #[error("the URL names no interface: write it as dubbo://host:20880/com.acme.OrderService")]
     Interface,
+    /// Providers of several services would be called.
+    #[error(
+        "* is no version or group that can be called: name one by --service-version and --group"
+    )]
+    AnyService,
     /// There are none, or more or fewer than there are types.
     #[error(
         "there are {arguments} arguments and {types} types: --types has the Java type of each \

@@ -1,8 +1,32 @@
 //! Who waits for which answer on a shared connection.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::task::{Context, Waker};
 
 use crate::workload;
+
+/// Users of several connections, who are woken where one of them changes.
+#[derive(Debug, Clone, Default)]
+pub struct Wakers(Rc<RefCell<Vec<Option<Waker>>>>);
+
+impl Wakers {
+    /// Remembers whom to wake for a user.
+    pub fn listen(&self, user: usize, cx: &Context<'_>) {
+        let mut all = self.0.borrow_mut();
+        if all.len() <= user {
+            all.resize(user + 1, None);
+        }
+        match &mut all[user] {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+    }
+
+    pub fn wake_all(&self) {
+        self.0.borrow().iter().flatten().for_each(Waker::wake_by_ref);
+    }
+}
 
 /// Bits of a request's number on the connection that say whose it is; the others count.
 const CALLER_BITS: u32 = 20;
@@ -120,6 +144,17 @@ impl<E: Clone> CallerList<E> {
     pub fn has_request(&self, caller: usize) -> bool {
         let caller = &self.callers[caller];
         caller.call.is_some() || caller.is_sending
+    }
+
+    /// Whether a caller has a request that the connection does not take yet.
+    pub fn is_sending(&self, caller: usize) -> bool {
+        self.callers[caller].is_sending
+    }
+
+    /// Whether something has come for a caller that it has not read, or will come.
+    pub fn has_for(&self, caller: usize) -> bool {
+        let is_read = self.unread(caller).is_empty();
+        !is_read || self.has_request(caller) || self.callers[caller].ended.is_some()
     }
 
     /// The connection has ended: no request under way is answered.

@@ -13,7 +13,7 @@ use flow::dial::Socket;
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::callers::CallerList;
+use super::callers::{CallerList, Wakers};
 use super::idle::{Idle, IdleStep};
 use crate::workload::{Malformed, Multiplexing};
 
@@ -74,15 +74,28 @@ struct ChannelState {
     task: Option<Waker>,
     /// Users wait for room in `out`.
     is_awaited: bool,
+    /// It ends once all requests that are under way have their answers.
+    is_leaving: bool,
+    /// Who else is woken where it ends, is opened, or takes requests again.
+    wakers: Wakers,
 }
 
 impl Channel {
     /// Over a connection that is open.
     pub fn new(socket: Socket, make: fn() -> Box<dyn Multiplexing>) -> Self {
+        Self::of_set(Some(socket), make, Wakers::default())
+    }
+
+    /// One of several; without a socket it is to be opened.
+    pub fn of_set(
+        socket: Option<Socket>,
+        make: fn() -> Box<dyn Multiplexing>,
+        wakers: Wakers,
+    ) -> Self {
         Self(RefCell::new(ChannelState {
             make,
             protocol: make(),
-            socket: Some(socket),
+            socket,
             out: Vec::new(),
             written: 0,
             is_flushed: true,
@@ -90,6 +103,8 @@ impl Channel {
             idle: Idle::default(),
             task: None,
             is_awaited: false,
+            is_leaving: false,
+            wakers,
         }))
     }
 
@@ -104,7 +119,25 @@ impl Channel {
         state.protocol = (state.make)();
         state.socket = Some(socket);
         state.idle = Idle::default();
-        state.callers.wake_all();
+        state.wake_all();
+    }
+
+    /// Whether it is connected, or was until its task heard of the end.
+    pub fn has_socket(&self) -> bool {
+        self.0.borrow().socket.is_some()
+    }
+
+    /// Takes no further requests, and ends once those that are under way have their answers.
+    pub fn leave(&self) {
+        let mut state = self.0.borrow_mut();
+        state.is_leaving = true;
+        state.wake_all();
+        state.wake_task();
+    }
+
+    /// Whether it is not to be opened anew.
+    pub fn is_leaving(&self) -> bool {
+        self.0.borrow().is_leaving
     }
 
     /// It has ended; gives whether requests were under way, which will not be answered.
@@ -115,7 +148,7 @@ impl Channel {
         state.out.clear();
         (state.written, state.is_flushed) = (0, true);
         state.callers.end(end);
-        state.callers.wake_all();
+        state.wake_all();
         was_used
     }
 
@@ -139,6 +172,16 @@ impl Channel {
         if !state.is_open() {
             state.wake_task();
         }
+    }
+
+    /// Whether a user has a request that the connection has not taken yet.
+    pub fn is_sending(&self, user: usize) -> bool {
+        self.0.borrow().callers.is_sending(user)
+    }
+
+    /// Whether something has come for a user, or will.
+    pub fn has_for(&self, user: usize) -> bool {
+        self.0.borrow().callers.has_for(user)
     }
 
     /// Takes a whole request of a user, which waits where the connection takes none now.
@@ -234,11 +277,20 @@ impl Channel {
 
 impl ChannelState {
     fn is_open(&self) -> bool {
-        self.socket.is_some() && self.protocol.takes_requests()
+        self.socket.is_some() && self.takes_requests()
+    }
+
+    fn takes_requests(&self) -> bool {
+        !self.is_leaving && self.protocol.takes_requests()
     }
 
     fn has_left(&self) -> bool {
-        !self.protocol.takes_requests() && self.callers.under_way() == 0 && self.out.is_empty()
+        !self.takes_requests() && self.callers.under_way() == 0 && self.out.is_empty()
+    }
+
+    fn wake_all(&self) {
+        self.callers.wake_all();
+        self.wakers.wake_all();
     }
 
     fn wake_task(&self) {
@@ -267,7 +319,7 @@ impl ChannelState {
             }
         }
         if took_requests != self.protocol.takes_requests() {
-            self.callers.wake_all();
+            self.wake_all();
         }
         self.write(cx)
     }

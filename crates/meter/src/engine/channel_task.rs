@@ -15,8 +15,12 @@ use super::opening::open;
 use crate::failure::Owner;
 use crate::workload::Workload;
 
-/// Serves the users of a shared connection until the task is ended.
+/// Serves the users of a shared connection until the task is ended, or the connection leaves.
 pub async fn serve<W: Workload>(channel: Rc<Channel>, target: Target, shared: Rc<ThreadState<W>>) {
+    if !channel.has_socket() {
+        let socket = reach(&target, &shared).await;
+        channel.open(socket);
+    }
     loop {
         let opened = Instant::now();
         let end = drive(&channel, &shared).await;
@@ -24,6 +28,9 @@ pub async fn serve<W: Workload>(channel: Rc<Channel>, target: Target, shared: Rc
         if let (ChannelEnd::Malformed(malformed), false) = (&end, was_used) {
             let mut record = shared.record.borrow_mut();
             record.note_error(Owner::Server, malformed.0, Instant::now());
+        }
+        if channel.is_leaving() {
+            return;
         }
         // A server that ends each connection at once is not asked for the next one at once.
         if opened.elapsed() < PAUSES.1 {

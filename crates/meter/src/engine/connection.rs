@@ -265,7 +265,7 @@ impl<W: Workload> Connection<W> {
     /// tick; an answer that never ends has always something, so not for ever.
     fn has_last_call(&mut self) -> bool {
         // Of a shared connection something comes all the time, mostly of others.
-        let max = if matches!(self.line, Line::Shared(_)) { 1 } else { LAST_CALLS_MAX };
+        let max = if self.line.is_shared() { 1 } else { LAST_CALLS_MAX };
         if self.last_calls >= max || !self.line.has_come() {
             return false;
         }
@@ -310,7 +310,7 @@ impl<W: Workload> Connection<W> {
         now: Instant,
     ) {
         let (out, came) = std::mem::take(&mut self.moved);
-        let kind = kind(answer);
+        let (kind, server) = (kind(answer), self.line.end_request());
         if let Some(fate) = fate(kind, answer.is_ok()) {
             self.enter(sent.number, fate);
         }
@@ -319,6 +319,9 @@ impl<W: Workload> Connection<W> {
         let mut record = self.shared.record.borrow_mut();
         record.note_result(sent, kind, now);
         record.note_bytes(sent, out, came);
+        if let Some(server) = server {
+            record.note_server(sent, &server, kind);
+        }
         if let Ok(answer) = answer {
             record.note_answer(sent, answer);
         }
@@ -334,10 +337,10 @@ impl<W: Workload> Connection<W> {
     /// blocked.
     async fn reopen(&mut self, reader: &mut W::Reader) -> bool {
         let closed = self.free;
-        if let Line::Shared(line) = &self.line {
-            line.release();
-            let was_open = line.is_open();
-            let is_open = self.until_over(line.opened()).await.is_some();
+        if self.line.is_shared() {
+            self.line.release();
+            let was_open = !self.line.has_left();
+            let is_open = self.until_over(self.line.opened()).await.is_some();
             self.free = Instant::now();
             if !was_open {
                 let mut record = self.shared.record.borrow_mut();

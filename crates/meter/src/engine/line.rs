@@ -4,17 +4,21 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use flow::dial::Socket;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 use super::channel::{Channel, has_come};
+use super::channels::BalancedLine;
 
 /// Where requests go out, and answers come in.
 pub enum Line {
     Own(Socket),
     Shared(SharedLine),
+    /// Its part of shared connections to several servers.
+    Balanced(BalancedLine),
 }
 
 /// A user's part of a shared connection.
@@ -28,21 +32,6 @@ impl SharedLine {
     pub fn new(channel: &Rc<Channel>) -> Self {
         Self { channel: Rc::clone(channel), user: channel.join() }
     }
-
-    /// Gives up what is under way: what comes of it is nobody's.
-    pub fn release(&self) {
-        self.channel.release(self.user);
-    }
-
-    /// Whether the connection takes requests.
-    pub fn is_open(&self) -> bool {
-        self.channel.is_open()
-    }
-
-    /// Waits until the connection takes requests.
-    pub async fn opened(&self) {
-        poll_fn(|cx| self.channel.poll_open(self.user, cx)).await;
-    }
 }
 
 impl Line {
@@ -55,6 +44,7 @@ impl Line {
         match self {
             Self::Own(socket) => Pin::new(socket).poll_read(cx, buffer),
             Self::Shared(line) => line.channel.poll_receive(line.user, cx, buffer),
+            Self::Balanced(line) => line.poll_receive(cx, buffer),
         }
     }
 
@@ -63,6 +53,7 @@ impl Line {
         match self {
             Self::Own(socket) => Pin::new(socket).poll_write(cx, bytes),
             Self::Shared(line) => line.channel.poll_send(line.user, cx, bytes),
+            Self::Balanced(line) => line.poll_send(cx, bytes),
         }
     }
 
@@ -70,7 +61,7 @@ impl Line {
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Own(socket) => Pin::new(socket).poll_flush(cx),
-            Self::Shared(_) => Poll::Ready(Ok(())),
+            Self::Shared(_) | Self::Balanced(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -79,19 +70,55 @@ impl Line {
         match self {
             Self::Own(socket) => has_come(socket),
             Self::Shared(line) => line.channel.has_come(),
+            Self::Balanced(line) => line.has_come(),
         }
     }
 
-    /// Whether it is a shared connection that takes no requests now.
+    /// Whether it is shared with others.
+    pub fn is_shared(&self) -> bool {
+        !matches!(self, Self::Own(_))
+    }
+
+    /// Whether what is shared takes no requests now.
     pub fn has_left(&self) -> bool {
-        matches!(self, Self::Shared(line) if !line.is_open())
+        match self {
+            Self::Own(_) => false,
+            Self::Shared(line) => !line.channel.is_open(),
+            Self::Balanced(line) => !line.is_open(),
+        }
+    }
+
+    /// Gives up what is under way on what is shared: what comes of it is nobody's.
+    pub fn release(&mut self) {
+        match self {
+            Self::Own(_) => {}
+            Self::Shared(line) => line.channel.release(line.user),
+            Self::Balanced(line) => drop(line.release()),
+        }
+    }
+
+    /// The request has ended: which of several servers had it.
+    pub fn end_request(&mut self) -> Option<Arc<str>> {
+        match self {
+            Self::Own(_) | Self::Shared(_) => None,
+            Self::Balanced(line) => line.release(),
+        }
+    }
+
+    /// Waits until what is shared takes requests.
+    pub async fn opened(&self) {
+        match self {
+            Self::Own(_) => {}
+            Self::Shared(line) => poll_fn(|cx| line.channel.poll_open(line.user, cx)).await,
+            Self::Balanced(line) => poll_fn(|cx| line.poll_open(cx)).await,
+        }
     }
 
     /// The connection, if it is its user's own.
     pub fn into_own(self) -> Option<Socket> {
         match self {
             Self::Own(socket) => Some(socket),
-            Self::Shared(_) => None,
+            Self::Shared(_) | Self::Balanced(_) => None,
         }
     }
 }

@@ -1,9 +1,11 @@
 //! A load of a run: a plan, and a workload of any type.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use super::Plan;
 use super::thread::{self, Task, ThreadMessage};
+use crate::discovery::{Discovery, DiscoveryError, ServerList};
 use crate::injector::BusyTime;
 use crate::recorder::OPERATIONS_MAX;
 use crate::workload::Workload;
@@ -17,6 +19,8 @@ trait Work: Sync {
 
     fn requests_max(&self) -> Option<u64>;
 
+    fn discovery(&self) -> Option<Arc<dyn Discovery>>;
+
     fn send(&self, task: Task<'_>);
 }
 
@@ -29,6 +33,10 @@ impl<F: Fn(usize) -> W + Sync, W: Workload + 'static> Work for Made<F, W> {
 
     fn requests_max(&self) -> Option<u64> {
         self.0(0).requests_max()
+    }
+
+    fn discovery(&self) -> Option<Arc<dyn Discovery>> {
+        self.0(0).channels()?.discovery
     }
 
     fn send(&self, task: Task<'_>) {
@@ -66,6 +74,11 @@ impl<'a> Load<'a> {
     /// How many requests it has something to send for; most have no end.
     pub fn requests_max(&self) -> Option<u64> {
         self.work.requests_max()
+    }
+
+    /// Finds the servers, where a registry says which there are.
+    pub(super) fn discover(&self) -> Result<Option<ServerList>, DiscoveryError> {
+        self.work.discovery().map(|discovery| discovery.begin()).transpose()
     }
 
     pub(super) fn send(&self, task: Task<'_>) {

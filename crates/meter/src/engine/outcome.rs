@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::collector::Row;
 use super::record::{RecordSums, SendAccount};
 use super::thread::ThreadResult;
+use crate::calls::CallsByServer;
 use crate::failure::{Errors, Owner};
 use crate::gate::Gate;
 use crate::hlog;
@@ -66,6 +67,9 @@ pub struct Outcome {
     pub network: Network,
     /// Bytes and status codes, of what counts.
     pub traffic: Traffic,
+    /// Requests by server, where a registry says which there are.
+    #[serde(default)]
+    pub calls: CallsByServer,
     /// When the last result came, since what counts began.
     pub last: Duration,
     /// Connections that were opened anew while it ran.
@@ -112,6 +116,7 @@ impl Default for Outcome {
             errors: Errors::default(),
             network: Network::default(),
             traffic: Traffic::default(),
+            calls: CallsByServer::default(),
             last: Duration::ZERO,
             reconnects: 0,
             commands: 0,
@@ -176,6 +181,7 @@ impl Outcome {
         }
         self.errors.add(&totals.errors);
         self.traffic.add(&totals.traffic);
+        self.calls.add(&totals.calls);
         self.last = self.last.max(totals.last);
         self.reconnects += totals.reconnects;
         self.commands += totals.commands;
@@ -206,6 +212,7 @@ impl Outcome {
             self.network.leave_out(*address, why);
         }
         self.traffic.add(&other.traffic);
+        self.calls.add(&other.calls);
         self.last = self.last.max(other.last);
         self.reconnects += other.reconnects;
         self.commands += other.commands;

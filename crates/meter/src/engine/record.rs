@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::WarmUp;
 use super::looks::Looks;
 use super::pacing::{Job, ThinkSpan};
+use crate::calls::CallsByServer;
 use crate::failure::{Errors, Owner};
 use crate::ledger::{Fate, Ledger};
 use crate::recorder::{Figure, Kind, NEGLIGIBLE};
@@ -38,6 +39,7 @@ pub struct ThreadTotals {
     pub errors: Errors,
     pub reconnects: u64,
     pub traffic: Traffic,
+    pub calls: CallsByServer,
     /// When the last result came, since what counts began.
     pub last: Duration,
     /// Commands that were answered, of the requests that count.
@@ -156,6 +158,13 @@ impl ThreadRecord {
             let traffic = self.windows.open.results.traffic_mut(sent.operation);
             traffic.sent += out as u64;
             traffic.received += came as u64;
+        }
+    }
+
+    /// Counts what came of a request for the server that had it.
+    pub fn note_server(&mut self, sent: SentRequest, server: &str, kind: Kind) {
+        if self.counts(sent.due) {
+            self.totals.calls.note(server, kind != Kind::Succeeded);
         }
     }
 

@@ -24,7 +24,9 @@ use super::pacer::{end, keep_looking, pace, wait_until};
 use super::pacing::{ClosedLoop, Numbers, OpenLoop, Pacing, RequestLimit, ThinkTimes};
 use super::record::{RecordSums, SendAccount, ThreadRecord, Windows};
 use super::sending::Sending;
+use super::servers::{NoServer, ThreadServers};
 use super::{EngineError, IdleConnections, Pace, Plan};
+use crate::discovery::ServerList;
 use crate::injector::{BusyTime, Health, Spent};
 use crate::ledger::Ledger;
 use crate::network::Network;
@@ -44,6 +46,8 @@ pub struct Task<'a> {
     pub plan: &'a Plan,
     pub kept: &'a IdleConnections,
     pub addresses: &'a [SocketAddr],
+    /// In the place of addresses, where a registry says which servers there are.
+    pub servers: Option<ServerList>,
     pub say: SyncSender<ThreadMessage>,
     /// Where there are so many requests and no more.
     pub last: Option<RequestLimit>,
@@ -88,15 +92,14 @@ async fn conduct<W: Workload + 'static>(
     busy: BusyTime,
     workload: W,
 ) -> Result<(), EngineError> {
-    let Task { of_load: (number, first_operation), plan, kept, addresses, say, last, started } =
-        task;
+    let Task { of_load: (number, first_operation), plan, kept, say, last, started, .. } = task;
     let alarm = Alarm::new().map_err(|error| EngineError::Injector(error.to_string()))?;
     let ledger = ledger(number, plan)?;
-    let channels = workload.channels();
-    let opened = open_all(number, (plan, kept), addresses, &workload, &say).await?;
+    let (lines, shared_lines, network) =
+        open_lines(number, (plan, kept), (task.addresses, task.servers), &workload).await?;
+    let _ = say.send(ThreadMessage::Ready(Box::new(network)));
     // Whoever no longer waits has heard of an error elsewhere.
     let Ok(timeline) = started.await else { return Ok(()) };
-    let (lines, shared_lines) = lines(number, plan, channels, opened);
     let pacing = pacing(number, plan, &timeline, lines.len(), last);
     let sending = Sending::new(pacing, lines.len(), plan.stop.clone(), timeline.begin);
     let sends = if plan.is_closed() { SendAccount::closed() } else { SendAccount::default() };
@@ -151,12 +154,19 @@ fn begin_all<W: Workload + 'static>(
     timeout: Duration,
     free: Instant,
     lines: Vec<(Target, Line)>,
-    shared_lines: Vec<(Target, Rc<Channel>)>,
+    shared_lines: SharedLines,
     shared: &Rc<ThreadState<W>>,
 ) -> (JoinSet<Option<(Target, Socket)>>, JoinSet<()>) {
     let (mut connections, mut channel_tasks) = (JoinSet::new(), JoinSet::new());
-    for (target, channel) in shared_lines {
-        channel_tasks.spawn_local(channel_task::serve(channel, target, Rc::clone(shared)));
+    match shared_lines {
+        SharedLines::OfOneServer(channels) => {
+            for (target, channel) in channels {
+                channel_tasks.spawn_local(channel_task::serve(channel, target, Rc::clone(shared)));
+            }
+        }
+        SharedLines::OfServers(servers) => {
+            channel_tasks.spawn_local(servers.follow(Rc::clone(shared)));
+        }
     }
     for (at, (target, line)) in lines.into_iter().enumerate() {
         let (shared, moved) = (Rc::clone(shared), (0, 0));
@@ -176,28 +186,46 @@ fn ledger(number: usize, plan: &Plan) -> Result<Option<Ledger>, EngineError> {
         .map_err(|error| EngineError::Injector(format!("the ledger can't be made: {error}")))
 }
 
-/// What each of a thread's users sends on, and the connections that they share.
-type Lines = (Vec<(Target, Line)>, Vec<(Target, Rc<Channel>)>);
+/// The connections that users share.
+enum SharedLines {
+    /// None of one server where each user has its own.
+    OfOneServer(Vec<(Target, Rc<Channel>)>),
+    OfServers(ThreadServers),
+}
 
-/// Gives each user its connection, or its part of one that is shared: they are dealt out in turn.
-fn lines(
+/// Opens this thread's connections: what each of its users sends on, and what they share.
+async fn open_lines<W: Workload>(
     number: usize,
-    plan: &Plan,
-    channels: Option<Channels>,
-    opened: Vec<(Target, Socket)>,
-) -> Lines {
+    (plan, kept): (&Plan, &IdleConnections),
+    (addresses, servers): (&[SocketAddr], Option<ServerList>),
+    workload: &W,
+) -> Result<(Vec<(Target, Line)>, SharedLines, Network), EngineError> {
+    let channels = workload.channels();
+    if let Some((Channels { count, protocol, .. }, list)) = channels.clone().zip(servers) {
+        let mut servers = ThreadServers::new(number, plan, (count, protocol), list);
+        let opened = servers.open_all(workload).await.map_err(|error| match error {
+            NoServer::Unreachable { connections, source } => {
+                EngineError::Unreachable { opened: 0, connections, source }
+            }
+            NoServer::Injector(words) => EngineError::Injector(words),
+        });
+        let network = opened?;
+        return Ok((servers.lines(), SharedLines::OfServers(servers), network));
+    }
+    let (opened, network) = open_all(number, (plan, kept), addresses, workload).await?;
     let Some(Channels { protocol, .. }) = channels else {
         let own = opened.into_iter().map(|(target, socket)| (target, Line::Own(socket)));
-        return (own.collect(), Vec::new());
+        return Ok((own.collect(), SharedLines::OfOneServer(Vec::new()), network));
     };
     let opened = opened.into_iter();
     let shared: Vec<_> =
         opened.map(|(target, socket)| (target, Rc::new(Channel::new(socket, protocol)))).collect();
+    // Users are dealt out in turn.
     let users = (number..plan.connections).step_by(plan.threads);
     let lines = users
         .zip(shared.iter().cycle())
         .map(|(_, (target, channel))| (target.clone(), Line::Shared(SharedLine::new(channel))));
-    (lines.collect(), shared)
+    Ok((lines.collect(), SharedLines::OfOneServer(shared), network))
 }
 
 /// Opens this thread's connections, the first one alone: if nobody listens, it is told at once.
@@ -206,8 +234,7 @@ async fn open_all<W: Workload>(
     (plan, kept): (&Plan, &IdleConnections),
     addresses: &[SocketAddr],
     workload: &W,
-    say: &SyncSender<ThreadMessage>,
-) -> Result<Vec<(Target, Socket)>, EngineError> {
+) -> Result<(Vec<(Target, Socket)>, Network), EngineError> {
     let count = match workload.channels() {
         Some(channels) => channels.count.clamp(plan.threads, plan.connections),
         None => plan.connections,
@@ -233,8 +260,7 @@ async fn open_all<W: Workload>(
             opening.spawn_local(async move { (open(&target, greeting).await, target) });
         }
         if opening.is_empty() && targets.len() == 0 {
-            let _ = say.send(ThreadMessage::Ready(Box::new(network)));
-            return Ok(opened);
+            return Ok((opened, network));
         }
         while let Some(done) = opening.join_next().await {
             let (socket, target) =

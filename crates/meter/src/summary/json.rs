@@ -53,6 +53,8 @@ impl Summary<'_> {
             "injector": injector(of),
             "connect": times(&of.network.connects()),
             "network": ways(of),
+            "servers": of.calls.servers,
+            "left_out": of.calls.left_out,
             "bytes": { "sent": of.traffic.sent, "received": of.traffic.received },
             "codes": codes(of),
             "last_ns": nanoseconds(of.last),

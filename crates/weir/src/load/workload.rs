@@ -66,7 +66,7 @@ impl Kind {
             (None, Scheme::Http) => Ok(Self::Http),
             (None, Scheme::Postgres) => Ok(Self::Postgres),
             (None, Scheme::Redis) => Ok(Self::Redis),
-            (None, Scheme::Dubbo) => Ok(Self::Dubbo),
+            (None, Scheme::Dubbo | Scheme::ZooKeeper) => Ok(Self::Dubbo),
             (Some(NamedWorkload::InfluxWrite), Scheme::Http) => Ok(Self::InfluxWrite),
             (Some(NamedWorkload::InfluxWrite), _) => {
                 Err("influx-write goes to http:// or https://".to_owned())
