@@ -54,7 +54,7 @@ async fn refused_in_all_forms(rig: &Rig) -> AppendError {
             Err(other) => panic!("{other:?}"),
         }
     };
-    let same = Refusal::Append(refused.clone());
+    let same = Refusal::Append(refused);
     assert_eq!(worker.admit(&to, mebibyte()).await, Err(same.clone()));
     assert_eq!(rig.admission.admit(&to, mebibyte()).await, Err(same));
     refused
