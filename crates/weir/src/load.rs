@@ -59,7 +59,7 @@ pub enum Load {
     /// A server is loaded.
     Server(Box<Command>),
     /// Something else is done.
-    Other(Other),
+    Other(Box<Other>),
 }
 
 /// A URL, or the name of something else: clap derives the one and the other, not the choice.
@@ -82,7 +82,7 @@ impl Args for Load {
 impl FromArgMatches for Load {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         match matches.subcommand_name() {
-            Some(_) => Other::from_arg_matches(matches).map(Self::Other),
+            Some(_) => Other::from_arg_matches(matches).map(|other| Self::Other(other.into())),
             None => {
                 let mut command = Command::from_arg_matches(matches)?;
                 command.given = file::given(matches);
@@ -168,20 +168,26 @@ pub fn run(load: &Load, out: &mut dyn Write) -> Result<u8, Failure> {
             let source = LoadSource::of_options(&command.given);
             run::run(&[(LOAD.to_owned(), command.as_ref())], &source, out)
         }
-        Load::Other(Other::Init) => {
+        Load::Other(other) => run_other(other, out),
+    }
+}
+
+fn run_other(other: &Other, out: &mut dyn Write) -> Result<u8, Failure> {
+    match other {
+        Other::Init => {
             write!(out, "{}", file::template())?;
             Ok(DONE)
         }
-        Load::Other(Other::Run(file)) => {
+        Other::Run(file) => {
             let (loads, source) = file.read()?;
             let loads: Vec<_> = loads.iter().map(|(name, load)| (name.clone(), load)).collect();
             run::run(&loads, &source, out)
         }
-        Load::Other(Other::Agent(command)) => agents::serve(command, out),
-        Load::Other(Other::Merge(command)) => merge::run(command, out),
-        Load::Other(Other::Verify(command)) => verify::run(command, out),
-        Load::Other(Other::Compare(command)) => compare::run(command, out),
-        Load::Other(Other::Report(command)) => report::run(command, out),
+        Other::Agent(command) => agents::serve(command, out),
+        Other::Merge(command) => merge::run(command, out),
+        Other::Verify(command) => verify::run(command, out),
+        Other::Compare(command) => compare::run(command, out),
+        Other::Report(command) => report::run(command, out),
     }
 }
 
