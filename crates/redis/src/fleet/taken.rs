@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Fleet, Release};
+use super::{Fleet, Release, View};
 use crate::commands::{self, Taken};
 use crate::server::Server;
 
@@ -50,6 +50,16 @@ impl Said {
     }
 }
 
+/// What those servers have said that are there now.
+fn those_there<'a>(
+    view: &'a View,
+    said: &'a HashMap<usize, Said>,
+) -> impl Iterator<Item = (&'a usize, &'a Said)> + Clone {
+    said.iter().filter(|(number, said)| {
+        view.is_there(**number) && view.incarnation(**number) == Some(said.incarnation)
+    })
+}
+
 impl Fleet {
     /// Whether a command is as one that Weir does not know: because of any server where it is
     /// otherwise than the list has it, or because it is not there at one of `homes`.
@@ -60,12 +70,8 @@ impl Fleet {
 
     #[cold]
     fn is_taken_by_one(&self, command: usize, homes: &[usize]) -> bool {
-        let view = self.view();
         let said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = said.iter().filter(|(number, said)| {
-            view.is_there(**number) && view.incarnation(**number) == Some(said.incarnation)
-        });
-        there.into_iter().any(|(number, said)| match said.taken.get(&command) {
+        those_there(&self.view(), &said).any(|(number, said)| match said.taken.get(&command) {
             None => false,
             Some(Taken::Differs) => true,
             Some(Taken::Missing) => homes.contains(number),
@@ -74,12 +80,10 @@ impl Fleet {
 
     /// What all servers that are there, and have said it, are at least.
     pub fn release(&self) -> Release {
-        let view = self.view();
         let said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = said.iter().filter(|(number, said)| {
-            view.is_there(**number) && view.incarnation(**number) == Some(said.incarnation)
-        });
-        Release::least(there.filter_map(|(_, said)| said.release.as_ref()))
+        Release::least(
+            those_there(&self.view(), &said).filter_map(|(_, said)| said.release.as_ref()),
+        )
     }
 
     /// Asks a server that was connected to what its release and its commands are, now or a moment
