@@ -176,21 +176,23 @@ impl Disk {
         allowed.and_then(|()| options.open(path)).map_err(FileError::of("make", path))
     }
 
-    /// Puts a small file into place whole: there is the old one or the new one at any moment, and
-    /// the new one is durable behind this.
+    /// Puts a small file into place whole, or not at all: there is the old one or the new one at
+    /// any moment, and the new one is durable behind this.
     ///
     /// # Errors
-    /// As the system says it; the old one is there then.
-    pub fn put(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    /// As the system says it. Where its directory can't be synced, either may be there later.
+    pub fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".new");
         let new = path.with_file_name(name);
-        self.faults.step("create", &new)?;
-        let file = File::create(&new)?;
-        self.write_all(&file, &[bytes], 0)?;
-        self.sync_all(&file)?;
-        self.rename(&new, path)?;
-        path.parent().map_or(Ok(()), |dir| self.sync_dir(dir))
+        // Left by a process that died.
+        let _ = std::fs::remove_file(&new);
+        let file = self.make(&new)?;
+        self.write_all(&file, &[bytes], 0).map_err(FileError::of("write", &new))?;
+        self.sync(&file).map_err(FileError::of("sync", &new))?;
+        self.rename(&new, path).map_err(FileError::of("rename", &new))?;
+        let dir = path.parent().unwrap_or(path);
+        self.sync_dir(dir).map_err(FileError::of("sync", dir))
     }
 
     /// Renames a file, in place of what has the name.

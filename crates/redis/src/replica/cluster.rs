@@ -5,12 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Weak;
 use std::time::Duration;
 
-use disk::Disk;
+use disk::{Disk, FileError};
 use tokio::time::sleep;
 
 use super::Follower;
@@ -42,7 +41,7 @@ pub fn known(dir: &Path, cluster: &str) -> Vec<Found> {
 }
 
 /// Writes which nodes a shard has had.
-fn note(of_shard: &Path, members: &BTreeSet<String>) -> io::Result<()> {
+fn note(of_shard: &Path, members: &BTreeSet<String>) -> Result<(), FileError> {
     let mut text = String::new();
     for member in members.iter().take(MEMBERS_MAX) {
         text.push_str(member);
@@ -100,8 +99,7 @@ impl Finder {
             }
             if self.noted.get(&shard.name) != Some(&shard.members) {
                 let dir = follower.settings.dir.join(&shard.name);
-                note(&dir, &shard.members)
-                    .map_err(|error| format!("{}: {error}", dir.join(MEMBERS).display()))?;
+                note(&dir, &shard.members).map_err(|error| error.to_string())?;
                 self.noted.insert(shard.name, shard.members);
             }
         }

@@ -273,15 +273,7 @@ impl Directory {
 
     /// Writes a small file whole, or not at all.
     fn put(&self, name: &str, text: &str) -> Result<(), FileError> {
-        let (path, new) = (self.path.join(name), self.path.join(format!("{name}.new")));
-        // Left by a process that died.
-        let _ = fs::remove_file(&new);
-        let file = self.disk.make(&new)?;
-        let written = self.disk.write_all(&file, &[text.as_bytes()], 0);
-        written.map_err(FileError::of("write", &new))?;
-        self.disk.sync(&file).map_err(FileError::of("sync", &new))?;
-        self.disk.rename(&new, &path).map_err(FileError::of("rename", &new))?;
-        self.disk.sync_dir(&self.path).map_err(FileError::of("sync", &self.path))
+        self.disk.put(&self.path.join(name), text.as_bytes())
     }
 
     fn remove(&self, name: &str) -> Result<(), FileError> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use disk::{Disk, FileError};
+use disk::Disk;
 
 use super::directory::{APPEND_DIR, DirectoryError, last_of};
 
@@ -78,7 +78,7 @@ pub fn accept(of_master: &Path) -> Result<Keys, DirectoryError> {
         return Err(DirectoryError::NothingAwaited(of_master.to_owned()));
     };
     let path = of_master.join(ACCEPT);
-    Disk::of(of_master).put(&path, &[]).map_err(FileError::of("make", &path))?;
+    Disk::of(of_master).put(&path, &[])?;
     Ok(keys)
 }
 

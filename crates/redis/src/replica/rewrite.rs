@@ -133,7 +133,7 @@ pub fn ask(of_master: &Path) -> Result<bool, DirectoryError> {
     let manifest = of_master.join(APPEND_DIR).join(CURRENT);
     fs::metadata(&manifest).map_err(FileError::of("find", &manifest))?;
     let path = of_master.join(ASK);
-    Disk::of(of_master).put(&path, &[]).map_err(FileError::of("make", &path))?;
+    Disk::of(of_master).put(&path, &[])?;
     is_held(of_master)
 }
 

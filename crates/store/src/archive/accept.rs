@@ -2,7 +2,6 @@
 //! request in its directory, which the store takes, now or when it starts.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use disk::Disk;
@@ -13,7 +12,6 @@ use crate::manifest::{DamagedFile, Manifest, ManifestError};
 
 /// There from `weir store accept` until the store has taken it.
 const NAME: &str = "accepted";
-const NEW_NAME: &str = "accepted.new";
 /// Bytes of a request at most; each file takes some twenty.
 const BYTES_MAX: u64 = 64 << 20;
 
@@ -51,15 +49,9 @@ pub fn accept(dir: &Path) -> Result<Vec<DamagedFile>, AcceptError> {
         return Err(AcceptError::Nothing { dir: dir.to_owned() });
     }
     let files = damaged.iter().map(|damaged| (damaged.info.number, damaged.points())).collect();
-    let (path, new) = (dir.join(NAME), dir.join(NEW_NAME));
-    let disk = Disk::default();
-    let written = serde_json::to_vec(&Request { files }).map_err(Into::into).and_then(|bytes| {
-        let mut file = disk.create(&new)?;
-        file.write_all(&bytes)?;
-        file.sync()?;
-        disk.rename(&new, &path)?;
-        disk.sync_dir(dir)
-    });
+    let path = dir.join(NAME);
+    let put = |bytes: Vec<u8>| Disk::default().put(&path, &bytes).map_err(|error| error.source);
+    let written = serde_json::to_vec(&Request { files }).map_err(Into::into).and_then(put);
     written.map_err(ManifestError::of("write", &path))?;
     Ok(damaged)
 }

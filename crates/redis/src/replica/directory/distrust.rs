@@ -34,7 +34,7 @@ impl Directory {
     fn mark(&self, name: &str, spare: &str, why: &str) {
         let marked = self.path.join(name);
         let renamed = self.disk.rename(&self.path.join(spare), &marked);
-        let said = renamed.or_else(|_| self.disk.put(&marked, &[]));
+        let said = renamed.or_else(|_| self.disk.put(&marked, &[]).map_err(|error| error.source));
         // Best effort: the name says it, too.
         let _ = fs::write(&marked, why);
         if let Err(error) = said.and_then(|()| self.disk.sync_dir(&self.path)) {
