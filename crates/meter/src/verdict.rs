@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::recorder::{Figure, Measure, Results, Tolerance};
+use crate::recorder::{Distribution, Figure, Tolerance};
 
 /// Beyond what a run is invalid. The only place of these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -127,23 +127,19 @@ impl Evidence {
 const BASIC: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 
 /// The highest of the percentiles that the injector made of latency and of service, where it made
-/// any: one names the line.
+/// any: one names the line. Of a closed loop, in which nothing is due, both are the same.
 pub fn basic_figures(
-    results: &Results,
-    is_closed: bool,
-    thresholds: &Thresholds,
+    latency: Option<&Distribution>,
+    service: &Distribution,
+    tolerance: &Tolerance,
 ) -> Vec<(String, Figure)> {
-    let lines = [("latency", Measure::Latency), ("service", Measure::Service)];
-    // Nothing is due in a closed loop: both are the same there.
-    let lines = lines.into_iter().skip(usize::from(is_closed));
-    let tolerance = thresholds.tolerance();
-    let of_line = |(line, measure): (&str, Measure)| {
-        let times = results.distribution(measure, None);
+    let latency = latency.map(|times| ("latency", times));
+    let of_line = |(line, times): (&str, &Distribution)| {
         let named =
             BASIC.map(|(name, share)| (format!("the {name} of {line}"), times.quantile(share)));
-        named.into_iter().rfind(|(_, figure)| figure.is_injectors(&tolerance))
+        named.into_iter().rfind(|(_, figure)| figure.is_injectors(tolerance))
     };
-    lines.filter_map(of_line).collect()
+    latency.into_iter().chain([("service", service)]).filter_map(of_line).collect()
 }
 
 /// Why a run can't be believed.

@@ -136,12 +136,14 @@ impl Default for Outcome {
 impl Outcome {
     /// Why its numbers can't be believed.
     pub fn doubts(&self) -> Vec<Doubt> {
-        let latency = self.results.distribution(Measure::Latency, None);
+        let [latency, service] = [Measure::Latency, Measure::Service]
+            .map(|measure| self.results.distribution(measure, None));
+        let of_open_loop = (!self.closed).then_some(&latency);
         let evidence = Evidence {
             closed: self.closed,
             sends: self.lateness.sends,
             late: self.lateness.late,
-            figures: basic_figures(&self.results, self.closed, &self.thresholds),
+            figures: basic_figures(of_open_loop, &service, &self.thresholds.tolerance()),
             latency_mean: latency.mean().measured,
             turnaround_mean: self.turnaround.mean(),
             busy: self.health.busy,

@@ -69,14 +69,21 @@ impl LiveMerge {
         &self.outcome.results
     }
 
+    /// Whether that window of the part `at` is taken: not where the part is too far ahead of
+    /// others, or over.
+    pub fn takes(&self, at: usize, number: u64) -> bool {
+        self.parts.get(at).is_some_and(|part| {
+            part.is_running() && part.windows.len() < AHEAD_MAX && number >= self.next
+        })
+    }
+
     /// Takes a window of the part `at`, from 0 on; gives those of the run that are whole now.
-    /// Nothing where the part is too far ahead of others, or over.
+    /// Nothing where it is not [taken](Self::takes).
     pub fn window(&mut self, at: usize, row: Row, results: Results) -> Option<Vec<FinishedWindow>> {
-        let part = self.parts.get_mut(at)?;
-        if !part.is_running() || part.windows.len() >= AHEAD_MAX || row.number < self.next {
+        if !self.takes(at, row.number) {
             return None;
         }
-        part.windows.insert(row.number, (row, results));
+        self.parts.get_mut(at)?.windows.insert(row.number, (row, results));
         Some(self.whole())
     }
 

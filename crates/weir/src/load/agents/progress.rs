@@ -114,10 +114,13 @@ impl RunInProgress {
                 let results = results_of(&histograms).map_err(io::Error::other)?;
                 let behind = "a window is not the next one, or the others are far behind it";
                 let (is_next, count) = (row.number == received.windows, results.total());
+                if !is_next || !self.merge.takes(at, row.number) {
+                    return Err(wrong(behind));
+                }
                 let own = FinishedWindow { wall: self.wall, row, results };
-                let merged = || self.merge.window(at, row, own.results.clone());
-                let whole = is_next.then(merged).flatten().ok_or_else(|| wrong(behind))?;
                 each(EndedPiece::OfAgent(&agent.name, &own));
+                let whole = self.merge.window(at, row, own.results);
+                let whole = whole.ok_or_else(|| wrong(behind))?;
                 received.windows += 1;
                 received.results += count;
                 whole

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use meter::engine::FinishedWindow;
 use meter::failure::Owner;
-use meter::recorder::Results;
+use meter::recorder::{Measure, Results};
 use meter::verdict::{Evidence, Thresholds, basic_figures, doubts};
 
 /// What windows tell of it. What is known at the end alone, as Little's law and how long threads
@@ -42,12 +42,15 @@ impl SoFar {
     /// Why the run would be INVALID if it ended now.
     pub fn doubt(&self) -> Option<String> {
         let share = |of: Duration| of.as_secs_f64() / f64::from(self.seconds.max(1));
+        let times = |measure| self.results.distribution(measure, None);
+        let latency = (!self.is_closed).then(|| times(Measure::Latency));
+        let (service, tolerance) = (times(Measure::Service), self.thresholds.tolerance());
         let owners = Owner::ALL.iter().zip(Owner::counts(&self.results));
         let of_injector = owners.filter(|(owner, _)| **owner == Owner::Injector);
         let evidence = Evidence {
             sends: self.sends,
             late: self.late,
-            figures: basic_figures(&self.results, self.is_closed, &self.thresholds),
+            figures: basic_figures(latency.as_ref(), &service, &tolerance),
             busy: share(self.busy),
             // In each window another thread may have stood longest: one stood so long at least.
             stood: share(self.stood) / self.threads.max(1) as f64,
