@@ -5,20 +5,19 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
-use flow::dial::{Socket, Target};
+use flow::dial::Target;
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
 use super::channel::{Channel, ChannelEnd};
 use super::connection::{PAUSES, ThreadState};
 use super::idle::LOOK;
-use super::opening::open;
 use crate::failure::Owner;
 use crate::workload::Workload;
 
 /// Serves the users of a shared connection until the task is ended, or the connection leaves.
 pub async fn serve<W: Workload>(channel: Rc<Channel>, target: Target, shared: Rc<ThreadState<W>>) {
     if !channel.has_socket() {
-        let socket = reach(&target, &shared).await;
+        let socket = shared.reach(&target).await;
         channel.open(socket);
     }
     loop {
@@ -36,7 +35,7 @@ pub async fn serve<W: Workload>(channel: Rc<Channel>, target: Target, shared: Rc
         if opened.elapsed() < PAUSES.1 {
             sleep(PAUSES.0).await;
         }
-        let socket = reach(&target, &shared).await;
+        let socket = shared.reach(&target).await;
         shared.record.borrow_mut().note_reconnect();
         channel.open(socket);
     }
@@ -56,20 +55,5 @@ async fn drive<W: Workload>(channel: &Channel, shared: &ThreadState<W>) -> Chann
                 }
             }
         }
-    }
-}
-
-/// Opens the connection anew, however long it takes.
-async fn reach<W: Workload>(target: &Target, shared: &ThreadState<W>) -> Socket {
-    let mut pause = PAUSES.0;
-    loop {
-        let greeting = shared.workload.borrow().greeting();
-        let begun = Instant::now();
-        match open(target, greeting).await {
-            Ok((socket, _)) => return socket,
-            Err(error) => shared.note_unreachable(target, &error, begun),
-        }
-        sleep(pause).await;
-        pause = (pause * 2).min(PAUSES.1);
     }
 }

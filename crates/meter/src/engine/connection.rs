@@ -38,9 +38,24 @@ pub struct ThreadState<W> {
     pub scratch: RefCell<Box<[u8]>>,
 }
 
-impl<W> ThreadState<W> {
+impl<W: Workload> ThreadState<W> {
+    /// Opens a connection anew, however long it takes.
+    pub async fn reach(&self, target: &Target) -> Socket {
+        let mut pause = PAUSES.0;
+        loop {
+            let greeting = self.workload.borrow().greeting();
+            let begun = Instant::now();
+            match open(target, greeting).await {
+                Ok((socket, _)) => return socket,
+                Err(error) => self.note_unreachable(target, &error, begun),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
     /// Records why a connection could not be opened anew.
-    pub fn note_unreachable(&self, target: &Target, error: &OpenError, begun: Instant) {
+    fn note_unreachable(&self, target: &Target, error: &OpenError, begun: Instant) {
         let (mut owner, words) = error.blame();
         let (mut record, now) = (self.record.borrow_mut(), Instant::now());
         record.roll(now);
@@ -349,20 +364,7 @@ impl<W: Workload> Connection<W> {
             reader.renew(self.shared.workload.borrow().reader());
             return is_open;
         }
-        let mut pause = PAUSES.0;
-        let socket = loop {
-            let greeting = self.shared.workload.borrow().greeting();
-            let begun = Instant::now();
-            match self.until_over(open(&self.target, greeting)).await {
-                None => break None,
-                Some(Ok((socket, _))) => break Some(socket),
-                Some(Err(error)) => self.shared.note_unreachable(&self.target, &error, begun),
-            }
-            if self.until_over(tokio::time::sleep(pause)).await.is_none() {
-                break None;
-            }
-            pause = (pause * 2).min(PAUSES.1);
-        };
+        let socket = self.until_over(self.shared.reach(&self.target)).await;
         let now = Instant::now();
         self.free = now;
         self.shared.record.borrow_mut().note_reopening(closed, now, socket.is_some());

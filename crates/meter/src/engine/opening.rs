@@ -10,6 +10,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::failure::Owner;
 use crate::workload::{Greeting, Refused};
 
+/// Connections of a thread that are opened at once.
+pub const AT_ONCE_MAX: usize = 16;
 /// Bytes that are read at once while nothing is measured.
 const PIECE: usize = 4096;
 

@@ -122,6 +122,12 @@ pub const TIMEOUT: Duration = Duration::from_secs(10);
 const TRIED_MAX: Duration = Duration::from_secs(5);
 
 impl Plan {
+    /// How many connections its users share, where so many are wanted: each thread has one at
+    /// least, and there are no more than users.
+    pub(super) fn shared_connections(&self, wanted: usize) -> usize {
+        wanted.clamp(self.threads, self.connections)
+    }
+
     /// What `weir load` does where nobody says anything else: 64 connections, one thread, and no
     /// warm-up.
     pub fn new(target: Target, pace: Pace) -> Self {

@@ -11,14 +11,11 @@ use super::channel_task;
 use super::channels::{BalancedLine, ChannelSet, Member};
 use super::connection::ThreadState;
 use super::line::Line;
-use super::opening::{ConnectionTimes, OpenError, open};
+use super::opening::{AT_ONCE_MAX, ConnectionTimes, OpenError, open};
 use super::plan::Plan;
 use crate::discovery::ServerList;
 use crate::network::Network;
 use crate::workload::{Multiplexing, Workload};
-
-/// Connections of a thread that are opened at once.
-const OPENING_MAX: usize = 16;
 
 /// A thread's part of the servers that share a load.
 pub struct ThreadServers {
@@ -57,7 +54,7 @@ impl ThreadServers {
             set: Rc::new(ChannelSet::new(number as u64)),
             list,
             target: plan.target.clone(),
-            connections: own(channels.clamp(plan.threads, plan.connections)),
+            connections: own(plan.shared_connections(channels)),
             users: own(plan.connections),
             protocol,
         }
@@ -74,7 +71,7 @@ impl ThreadServers {
         let mut sockets: Vec<Vec<Socket>> = servers.used.iter().map(|_| Vec::new()).collect();
         let (mut network, mut failed, mut opening) = (Network::default(), None, JoinSet::new());
         loop {
-            while opening.len() < OPENING_MAX
+            while opening.len() < AT_ONCE_MAX
                 && let Some(at) = wanted.next()
             {
                 let target = self.at(&servers.used[at].address);

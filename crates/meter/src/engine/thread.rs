@@ -19,7 +19,7 @@ use super::collector::Window;
 use super::connection::{Connection, ThreadState};
 use super::line::{Line, SharedLine};
 use super::looks::{Looks, TICK};
-use super::opening::open;
+use super::opening::{AT_ONCE_MAX, open};
 use super::pacer::{end, keep_looking, pace, wait_until};
 use super::pacing::{ClosedLoop, Numbers, OpenLoop, Pacing, RequestLimit, ThinkTimes};
 use super::record::{RecordSums, SendAccount, ThreadRecord, Windows};
@@ -33,8 +33,6 @@ use crate::network::Network;
 use crate::window::Timeline;
 use crate::workload::{Channels, Workload};
 
-/// Connections of a thread that are opened at once.
-const OPENING_MAX: usize = 16;
 /// Bytes that are read at once.
 const SCRATCH: usize = 64 * 1024;
 
@@ -236,7 +234,7 @@ async fn open_all<W: Workload>(
     workload: &W,
 ) -> Result<(Vec<(Target, Socket)>, Network), EngineError> {
     let count = match workload.channels() {
-        Some(channels) => channels.count.clamp(plan.threads, plan.connections),
+        Some(channels) => plan.shared_connections(channels.count),
         None => plan.connections,
     };
     let mut targets = (number..count).step_by(plan.threads).map(|connection| {
@@ -249,7 +247,7 @@ async fn open_all<W: Workload>(
     });
     let (mut opened, mut network) = (Vec::new(), Network::default());
     loop {
-        let at_once = if opened.is_empty() { 1 } else { OPENING_MAX };
+        let at_once = if opened.is_empty() { 1 } else { AT_ONCE_MAX };
         let mut opening = JoinSet::new();
         for target in targets.by_ref().take(at_once) {
             if let Some(socket) = kept.take(&target.address) {
