@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 const SERVERS_MAX: usize = 1000;
 const OTHERS: &str = "others";
 
-/// The requests of one server.
+/// What became of the requests that went to one server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerCalls {
     /// Requests that went to it.

@@ -11,18 +11,17 @@ use tokio::sync::watch;
 /// One of several servers that share requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// Where the server listens.
     pub address: Address,
     /// Its share of the requests, beside those of the others; never 0.
     pub weight: u32,
 }
 
-/// All that a registry has.
+/// What a registry has at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Servers {
     /// Those that share the requests.
     pub used: Vec<Server>,
-    /// The others, with why.
+    /// Servers that get no requests, by address, with the reason in words.
     pub left_out: Vec<(String, String)>,
 }
 

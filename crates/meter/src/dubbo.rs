@@ -38,11 +38,8 @@ use crate::discovery::Discovery;
 use crate::url::{Scheme, Url};
 use crate::workload::{Channels, Workload};
 use reader::ID;
-use registry::Service;
+use registry::{NO_VERSION, Service};
 use zookeeper::ZooKeeper;
-
-/// What a service without a version is called.
-const NO_VERSION: &str = "0.0.0";
 
 /// Calls a method of a service, and reads the answers.
 #[derive(Debug, Clone)]
@@ -50,7 +47,7 @@ pub struct Dubbo {
     /// A request, whose number is to be put in.
     frame: Arc<[u8]>,
     operation: String,
-    /// Connections that calls share.
+    /// How many connections all calls share.
     channels: usize,
     /// Finds the providers, where the URL leads to a registry.
     discovery: Option<Arc<dyn Discovery>>,
@@ -64,9 +61,7 @@ impl Dubbo {
     /// The URL names no interface, or the arguments are not values of their types.
     pub fn new(url: &Url, options: &CallOptions) -> Result<Self, DubboError> {
         let interface = settings::interface(url)?;
-        let of_url = |name: &str| {
-            url.parameters().find(|(own, _)| *own == name).map(|(_, value)| value.to_owned())
-        };
+        let of_url = |name: &str| url.parameter(name).map(str::to_owned);
         let version = options.version.clone().or_else(|| of_url("version"));
         let group = options.group.clone().or_else(|| of_url("group"));
         let is_any = |name: &Option<String>| name.as_deref() == Some(registry::ANY);

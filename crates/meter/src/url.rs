@@ -116,6 +116,11 @@ impl Url {
         parts.map(|part| part.split_once('=').unwrap_or((part, "")))
     }
 
+    /// The value of its query's parameter of that name, as it is written.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters().find(|(own, _)| *own == name).map(|(_, value)| value)
+    }
+
     /// It without a name and password, and without what is secret in its query: the values of
     /// parameters that are named as secrets are, and of those that speak of a password.
     pub fn without_secrets(&self) -> String {
@@ -227,7 +232,10 @@ impl FromStr for Url {
 }
 
 /// A host without brackets, and its port.
-fn host_and_port(authority: &str, usual_port: u16) -> Result<(String, u16), &'static str> {
+pub(crate) fn host_and_port(
+    authority: &str,
+    usual_port: u16,
+) -> Result<(String, u16), &'static str> {
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         _ => (authority, None),

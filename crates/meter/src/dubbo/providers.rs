@@ -15,9 +15,9 @@ pub const PROVIDERS_MAX: usize = 1000;
 const WEIGHT_USUAL: u32 = 100;
 /// A larger weight counts as this.
 const WEIGHT_MAX: u32 = 1_000_000;
-/// The protocol that is spoken.
+/// The one protocol in which calls are made here.
 const PROTOCOL: &str = "dubbo";
-/// The serialization that is spoken.
+/// The one serialization in which calls are made here.
 const SERIALIZATION: &str = "hessian2";
 
 /// Why a provider is not called.
@@ -36,11 +36,11 @@ pub enum LeftOut {
     Protocol(String),
     /// It takes calls by another path than the interface.
     Path(String),
-    /// It takes no hessian2.
+    /// It takes another serialization alone, as `kryo`.
     Serialization(String),
     /// It is disabled, by itself or by a rule of the registry.
     Disabled,
-    /// Its weight is 0.
+    /// Its weight is 0, by itself or by a rule of the registry.
     Weightless,
     /// There are enough others.
     TooMany,

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 
 use percent_encoding::percent_decode_str;
 
+use crate::url::host_and_port;
+
 /// Bytes of a node's name; a longer one is not read.
 const NAME_BYTES_MAX: usize = 64 * 1024;
 /// What a service without a version may be called.
-const NO_VERSION: &str = "0.0.0";
+pub const NO_VERSION: &str = "0.0.0";
 /// The value that stands for all others.
 pub const ANY: &str = "*";
 /// The host that stands for all others.
@@ -46,19 +48,12 @@ impl RegistryUrl {
         let (address, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = address.split_once('/').unwrap_or((address, ""));
         let (_, authority) = authority.rsplit_once('@').unwrap_or(("", authority));
-        let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
-            _ => (authority, 0),
-        };
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if protocol.is_empty() || host.is_empty() {
-            return None;
-        }
+        let (host, port) = host_and_port(authority, 0).ok().filter(|_| !protocol.is_empty())?;
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         Some(Self {
             protocol: protocol.to_owned(),
-            host: host.to_owned(),
+            host,
             port,
             path: path.to_owned(),
             parameters: pairs.map(|(name, value)| (name.into(), value.trim().into())).collect(),

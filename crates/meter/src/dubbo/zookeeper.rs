@@ -66,8 +66,7 @@ impl ZooKeeper {
     /// The service's providers at the hosts of a URL; `root` of its query says below which path
     /// they are.
     pub fn new(url: &Url, service: Service, method: &str, timeout: Duration) -> Self {
-        let root = url.parameters().find(|(name, _)| *name == "root");
-        let root = root.map_or(ROOT, |(_, value)| value).trim_matches('/');
+        let root = url.parameter("root").unwrap_or(ROOT).trim_matches('/');
         let user = url.user();
         Self {
             hosts: url.hosts().map(|(host, port)| (host.to_owned(), port)).collect(),
@@ -165,7 +164,7 @@ impl ZooKeeper {
             let nodes_of = nodes.iter().map(String::as_str);
             let list = ProviderList::new(&self.service, nodes_of, &overrides);
             match say {
-                Some(say) => self.say_again(&list, nodes.is_empty(), say),
+                Some(say) => say_again(&list, nodes.is_empty(), say),
                 None => match self.check(client, &list, nodes.is_empty()).await {
                     Err(error) => {
                         let _ = first.send(Err(error));
@@ -192,20 +191,6 @@ impl ZooKeeper {
         }
     }
 
-    /// Says a list that may have changed. An empty registry has lost its memory, as ZooKeeper has
-    /// after its disk was emptied: the providers are there until they register again.
-    fn say_again(&self, list: &ProviderList, is_empty: bool, say: &watch::Sender<Arc<Servers>>) {
-        if is_empty {
-            return;
-        }
-        let new = servers(list);
-        say.send_if_modified(|known| {
-            let is_changed = *known != new;
-            *known = new;
-            is_changed
-        });
-    }
-
     /// Says why nobody can be called, where that is so at the begin.
     async fn check(
         &self,
@@ -213,15 +198,9 @@ impl ZooKeeper {
         list: &ProviderList,
         is_empty: bool,
     ) -> Result<(), DiscoveryError> {
-        let checked = list.check(&self.service, &self.method);
-        let words = |error: super::providers::NoProvider| DiscoveryError(error.to_string());
-        match checked {
-            Err(error) if is_empty => match self.by_application(client).await {
-                Some(words) => Err(DiscoveryError(format!("{error}{words}"))),
-                None => Err(DiscoveryError(error.to_string())),
-            },
-            checked => checked.map_err(words),
-        }
+        let Err(error) = list.check(&self.service, &self.method) else { return Ok(()) };
+        let more = if is_empty { self.by_application(client).await } else { None };
+        Err(DiscoveryError(format!("{error}{}", more.unwrap_or_default())))
     }
 
     /// What is known of applications that register as a whole (`register-mode=instance` of Dubbo
@@ -276,6 +255,20 @@ async fn children(client: &Client, path: &str) -> Result<(Vec<String>, OneshotWa
 /// Waits until ZooKeeper has been told that a session has ended, whose client is gone.
 async fn closed(mut state: StateWatcher) {
     while !state.changed().await.is_terminated() {}
+}
+
+/// Says a list that may have changed. An empty registry has lost its memory, as ZooKeeper has
+/// after its disk was emptied: the providers are there until they register again.
+fn say_again(list: &ProviderList, is_empty: bool, say: &watch::Sender<Arc<Servers>>) {
+    if is_empty {
+        return;
+    }
+    let new = servers(list);
+    say.send_if_modified(|known| {
+        let is_changed = *known != new;
+        *known = new;
+        is_changed
+    });
 }
 
 fn servers(list: &ProviderList) -> Arc<Servers> {

@@ -38,7 +38,7 @@ async fn no_points_are_admitted_while_the_store_is_too_far_behind() {
     rig.journal.close().await;
 }
 
-/// Points that take a mebibyte.
+/// A point that takes a little over a mebibyte.
 fn mebibyte() -> Points {
     points(&format!("m f=\"{}\" 1\n", "x".repeat(1 << 20)))
 }
