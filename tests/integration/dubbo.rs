@@ -138,7 +138,7 @@ fn real(version: &str) {
     };
     for (method, types, arguments) in [
         ("echo", "java.lang.String", "[\"text\"]"),
-        ("same", "long", "[5]"),
+        ("same", "long", "[{{seq 5}}]"),
         ("told", "weir.test.Values$Person", person),
         ("mapped", "java.util.Map<java.lang.String, java.lang.Object>", "[{\"a\": [1, null]}]"),
         ("numbers", "int[],byte[],double", "[[1, 2], [3], 0.5]"),

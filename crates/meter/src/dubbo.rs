@@ -1,16 +1,19 @@
 //! Dubbo: calls of one method of a service, at a provider that is reached directly, or at those
-//! that ZooKeeper has. A call is encoded once; each request is a copy of it with a number of its
-//! own.
+//! that ZooKeeper has. A call is encoded once, and each request is a copy of it with a number of
+//! its own; calls whose arguments vary are encoded one by one.
 
 // Layers, from the top down.
 //   zookeeper
 //   providers
 //   overrides
+//   call
 //   registry
 //   channel
 //   reader
 //   settings
+//   varying
 
+mod call;
 mod channel;
 mod overrides;
 mod providers;
@@ -19,26 +22,23 @@ mod registry;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod varying;
 mod zookeeper;
 
 pub use channel::CallChannel;
 pub use reader::CallReader;
 pub use settings::{CallOptions, DubboError};
+pub use varying::VaryingArguments;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use wire::dubbo::{
-    Arguments, GENERIC_DESCRIPTOR, GENERIC_METHOD, RequestBody, descriptor_of,
-    put_generic_arguments, put_request,
-};
-use wire::hessian2::{Beans, Encoder};
-
 use crate::discovery::Discovery;
 use crate::url::{Scheme, Url};
 use crate::workload::{Channels, Workload};
+use call::CallHead;
 use reader::ID;
-use registry::{NO_VERSION, Service};
+use registry::Service;
 use zookeeper::ZooKeeper;
 
 /// Calls a method of a service, and reads the answers.
@@ -46,6 +46,10 @@ use zookeeper::ZooKeeper;
 pub struct Dubbo {
     /// A request, whose number is to be put in.
     frame: Arc<[u8]>,
+    /// Makes a request, where no two are the same.
+    varying: Option<(Arc<CallHead>, Arc<VaryingArguments>)>,
+    /// Arguments of a call as text.
+    scratch: Vec<u8>,
     operation: String,
     /// How many connections all calls share.
     channels: usize,
@@ -68,42 +72,13 @@ impl Dubbo {
         if is_any(&version) || is_any(&group) {
             return Err(DubboError::AnyService);
         }
-        let timeout = options.timeout_ms.to_string();
-        let mut attachments: Vec<(&str, &str)> =
-            vec![("path", &interface), ("interface", &interface), ("timeout", &timeout)];
-        attachments.extend(version.as_deref().map(|version| ("version", version)));
-        attachments.extend(group.as_deref().map(|group| ("group", group)));
-        if options.is_generic {
-            attachments.push(("generic", "true"));
-        }
-        attachments.extend(options.attachments.iter().map(|(name, value)| (&**name, &**value)));
-        let types = options.types()?;
-        let beans = if options.is_generic { Beans::Maps } else { Beans::Objects };
-        let values = options.values(&types, beans)?;
-        let (mut encoder, mut generic) = (Encoder::default(), Vec::new());
-        let own_descriptor = descriptor_of(types.iter().copied());
-        let (method, descriptor, arguments) = if options.is_generic {
-            // What is sent as a map has the raw type for its name.
-            let raw: Vec<_> = types.iter().map(|name| settings::raw_type(name)).collect();
-            let raw: Vec<_> = raw.iter().map(String::as_str).collect();
-            put_generic_arguments(&mut generic, &mut encoder, &options.method, &raw, &values);
-            (GENERIC_METHOD, GENERIC_DESCRIPTOR, Arguments::Encoded(&generic))
-        } else {
-            (&*options.method, &*own_descriptor, Arguments::Values(&values))
-        };
-        let body = RequestBody {
-            path: &interface,
-            service_version: version.as_deref().unwrap_or(NO_VERSION),
-            method,
-            descriptor,
-            arguments,
-            attachments: &attachments,
-        };
-        let mut frame = Vec::new();
-        let bytes = put_request(&mut frame, &mut encoder, 0, true, &body);
-        settings::check_length(bytes)?;
+        let service = Service { interface, version, group };
+        let (head, mut frame) = (CallHead::new(&service, options)?, Vec::new());
+        // What is wrong with arguments that vary is told by those of the first call.
+        let first = options.varying.as_ref().map(|varying| varying.of_call(0, &mut Vec::new()));
+        let first = first.map(|first| first.ok_or(DubboError::NotAnArray)).transpose()?;
+        head.put(first.as_ref().unwrap_or(&options.arguments), &mut frame)?;
         let discovery = (url.scheme() == Scheme::ZooKeeper).then(|| {
-            let service = Service { interface, version, group };
             let timeout = Duration::from_millis(options.timeout_ms);
             let of: Arc<dyn Discovery> =
                 Arc::new(ZooKeeper::new(url, service, &options.method, timeout));
@@ -111,6 +86,8 @@ impl Dubbo {
         });
         Ok(Self {
             frame: frame.into(),
+            varying: options.varying.clone().map(|varying| (Arc::new(head), varying)),
+            scratch: Vec::new(),
             operation: options.method.clone(),
             channels: options.channels,
             discovery,
@@ -123,7 +100,15 @@ impl Workload for Dubbo {
 
     fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize {
         let begin = out.len();
-        out.extend_from_slice(&self.frame);
+        match &self.varying {
+            None => out.extend_from_slice(&self.frame),
+            Some((head, varying)) => {
+                let arguments = varying.of_call(number, &mut self.scratch);
+                if arguments.is_none_or(|arguments| head.put(&arguments, out).is_err()) {
+                    out.truncate(begin);
+                }
+            }
+        }
         if let Some(id) = out.get_mut(begin + ID.start..begin + ID.end) {
             id.copy_from_slice(&number.to_be_bytes());
         }
@@ -140,6 +125,10 @@ impl Workload for Dubbo {
             protocol: CallChannel::boxed,
             discovery: self.discovery.clone(),
         })
+    }
+
+    fn requests_max(&self) -> Option<u64> {
+        self.varying.as_ref().and_then(|(_, varying)| varying.requests_max())
     }
 
     fn operations(&self) -> Vec<String> {

@@ -14,7 +14,7 @@ pub mod data;
 pub(crate) mod recorded_answer;
 mod requests;
 pub mod targets;
-mod text;
+pub(crate) mod text;
 mod visit;
 
 use std::sync::Arc;

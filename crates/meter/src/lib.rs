@@ -32,7 +32,7 @@
 //   limit: the search for the highest rate that holds
 //   verify: what a server has of what was written
 //   engine: sends, and hears of answers
-//   influx, postgres, redis, http, dubbo: workloads
+//   influx, postgres, redis, dubbo, http: workloads
 //   workload: what is sent
 //   discovery: servers that share a load's requests
 //   sharing: who sent the parts of a run, and what speaks against them

@@ -10,7 +10,8 @@ pub trait Workload {
     /// Reads answers; each connection has its own.
     type Reader: Reader;
 
-    /// Appends the bytes of request `number`; gives which operation it is.
+    /// Appends the bytes of request `number`; gives which operation it is. Where its data are not
+    /// fit for one it appends nothing: such a request is not sent, by a fault of the injector's.
     fn request(&mut self, number: u64, out: &mut Vec<u8>) -> usize;
 
     /// A reader for a new connection.

@@ -294,14 +294,13 @@ impl Command {
                 return Err(Failure::other(UNKEPT));
             }
             WorkloadOptions::Dubbo(options) => {
-                (made(name, plan, options.workload(url, &self.means.timeout)?), None)
+                let workload = options.workload(url, (inputs, seed), &self.means.timeout)?;
+                self.check_rows(&workload)?;
+                (made(name, plan, workload), None)
             }
             WorkloadOptions::Http(options) => {
                 let workload = options.workload(url, inputs, seed)?;
-                if self.find_limit.is_some() && workload.requests_max().is_some() {
-                    let words = "--find-limit uses rows again at each rate, and =once forbids it";
-                    return Err(Failure::other(words));
-                }
+                self.check_rows(&workload)?;
                 (made(name, plan, workload), None)
             }
             WorkloadOptions::Postgres(options) => {
@@ -323,6 +322,15 @@ impl Command {
                 (made(name, plan, workload), kept)
             }
         })
+    }
+
+    /// Refuses rows that are used once each where the load is begun again at each rate.
+    fn check_rows(&self, workload: &impl Workload) -> Result<(), Failure> {
+        if self.find_limit.is_some() && workload.requests_max().is_some() {
+            let words = "--find-limit uses rows again at each rate, and =once forbids it";
+            return Err(Failure::other(words));
+        }
+        Ok(())
     }
 
     /// Makes what is missing on the server, where that is asked for.

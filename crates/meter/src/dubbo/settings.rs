@@ -1,9 +1,12 @@
 //! What of a call can be chosen, and its limits.
 
+use std::sync::Arc;
+
 use serde_json::Value as Json;
 use wire::dubbo::BODY_BYTES_DEFAULT_MAX;
 use wire::hessian2::{Beans, ConversionError, Value, from_json};
 
+use super::varying::VaryingArguments;
 use crate::url::Url;
 
 /// A call can't be made of what was given.
@@ -56,6 +59,8 @@ pub struct CallOptions {
     pub types: String,
     /// A JSON array with one element for each type.
     pub arguments: Json,
+    /// In their place, those that are different in each call.
+    pub varying: Option<Arc<VaryingArguments>>,
     /// The call goes through `$invoke` of `GenericService`.
     pub is_generic: bool,
     /// Further attachments, by name and value.
@@ -95,23 +100,27 @@ impl CallOptions {
         types.push(self.types[begin..].trim());
         Ok(types)
     }
+}
 
-    /// The arguments as values of their types.
-    pub(super) fn values(&self, types: &[&str], beans: Beans) -> Result<Vec<Value>, DubboError> {
-        let arguments = match &self.arguments {
-            Json::Null => &[][..],
-            Json::Array(arguments) => &arguments[..],
-            _ => return Err(DubboError::NotAnArray),
-        };
-        if arguments.len() != types.len() {
-            return Err(DubboError::Count { arguments: arguments.len(), types: types.len() });
-        }
-        let each = arguments.iter().zip(types).zip(1..).map(|((argument, java_type), number)| {
-            from_json(argument, java_type, beans)
-                .map_err(|source| DubboError::Argument { number, source })
-        });
-        each.collect()
+/// Arguments as values of their types.
+pub(super) fn values(
+    arguments: &Json,
+    types: &[&str],
+    beans: Beans,
+) -> Result<Vec<Value>, DubboError> {
+    let arguments = match arguments {
+        Json::Null => &[][..],
+        Json::Array(arguments) => &arguments[..],
+        _ => return Err(DubboError::NotAnArray),
+    };
+    if arguments.len() != types.len() {
+        return Err(DubboError::Count { arguments: arguments.len(), types: types.len() });
     }
+    let each = arguments.iter().zip(types).zip(1..).map(|((argument, java_type), number)| {
+        from_json(argument, java_type, beans)
+            .map_err(|source| DubboError::Argument { number, source })
+    });
+    each.collect()
 }
 
 /// The interface that a URL's path names.

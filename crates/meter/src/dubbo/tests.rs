@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use proptest::prelude::{any, proptest};
 use serde_json::json;
 use wire::dubbo::{
@@ -6,7 +8,8 @@ use wire::dubbo::{
 };
 use wire::hessian2::{Class, Encoder, Limits, Object, Value};
 
-use super::{CallChannel, CallOptions, CallReader, Dubbo};
+use super::{CallChannel, CallOptions, CallReader, Dubbo, VaryingArguments};
+use crate::http::data::{Data, RowOrder};
 use crate::recorder::Kind;
 use crate::workload::{Callers, Reader as _, Workload as _};
 
@@ -50,6 +53,63 @@ fn a_call_is_what_its_options_say_and_has_the_number_of_its_request() {
     assert_eq!(call.arguments, [Value::from("a"), Value::Int(5)]);
     assert_eq!(call.service_version.as_deref(), Some("1.0"));
     assert_eq!(call.attachments.get("group"), Some(&Value::from("a")));
+}
+
+/// The arguments of a call.
+fn arguments(dubbo: &mut Dubbo, number: u64) -> Option<Vec<Value>> {
+    let mut out = Vec::new();
+    dubbo.request(number, &mut out);
+    let header = Header::parse(&out, u32::MAX).unwrap()?;
+    assert_eq!(header.id.cast_unsigned(), number);
+    let Ok(Message::Request(call)) = Message::decode(&header, &out[16..], Limits::default()) else {
+        panic!("a request")
+    };
+    Some(call.arguments)
+}
+
+fn varying(text: &str, csv: &str, order: RowOrder) -> CallOptions {
+    let data = vec![Data::new(csv.as_bytes(), order, 1).unwrap()];
+    let varying = VaryingArguments::new(text, data, 1).unwrap().map(Arc::new);
+    CallOptions { varying, arguments: json!(null), ..echo() }
+}
+
+#[test]
+fn arguments_may_be_others_in_each_call() {
+    let csv = "name,n\n\"a \"\"b\"\"\",5\nc,6\n";
+    let options = varying("[\"{{name}}\", {{n}}]", csv, RowOrder::Once);
+    let mut of = dubbo(&options);
+    assert_eq!(of.requests_max(), Some(2));
+    assert_eq!(arguments(&mut of, 0), Some(vec![Value::from("a \"b\""), Value::Int(5)]));
+    assert_eq!(arguments(&mut of, 1), Some(vec![Value::from("c"), Value::Int(6)]));
+    let options = varying("[\"x{{seq 7}}\", {{random 3 3}}]", csv, RowOrder::Sequence);
+    let mut of = dubbo(&CallOptions { is_generic: true, ..options });
+    assert_eq!(of.requests_max(), None);
+    let of_invoke = arguments(&mut of, 2).unwrap();
+    let Value::List(list) = &of_invoke[2] else { panic!("a list") };
+    assert_eq!(list.elements, [Value::from("x9"), Value::Int(3)]);
+}
+
+#[test]
+fn a_call_that_its_data_are_not_fit_for_is_not_made() {
+    let options = varying("[\"{{name}}\", {{n}}]", "name,n\na,5\nb,x\n", RowOrder::Sequence);
+    let mut of = dubbo(&options);
+    assert!(arguments(&mut of, 0).is_some());
+    let mut out = vec![7];
+    of.request(1, &mut out);
+    assert_eq!(out, [7]);
+    // What is wrong from the first call on is told at once.
+    let wrong = varying("[\"{{name}}\", \"{{n}}\"]", "name,n\na,5\n", RowOrder::Sequence);
+    let told = Dubbo::new(&URL.parse().unwrap(), &wrong).unwrap_err().to_string();
+    assert!(told.contains("argument 2"), "{told}");
+    assert!(VaryingArguments::new("[{{other}}]", Vec::new(), 1).is_err());
+    assert!(VaryingArguments::new("[5]", Vec::new(), 1).unwrap().is_none());
+}
+
+#[test]
+fn any_version_or_group_is_none_that_can_be_called() {
+    let url = "zookeeper://h/com.acme.Echo?version=*".parse().unwrap();
+    let told = Dubbo::new(&url, &echo()).unwrap_err().to_string();
+    assert!(told.contains("--service-version"), "{told}");
 }
 
 #[test]

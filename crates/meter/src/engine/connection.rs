@@ -158,6 +158,7 @@ impl<W: Workload> Connection<W> {
             let entered = self.enter(sent.number, Fate::Unknown);
             self.last_calls = 0;
             let mut answer = match entered {
+                true if out.is_empty() => Err(ExchangeError::Unmade),
                 true => self.exchange(reader, out).await,
                 false => Err(ExchangeError::Unentered),
             };

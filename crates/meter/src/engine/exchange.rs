@@ -10,6 +10,7 @@ use crate::workload::{Answer, Malformed, Reader};
 const LATE: &str = "no answer in time";
 const CUT_SHORT: &str = "no whole answer in time";
 const CLOSED: &str = "the server closed the connection";
+const UNMADE: &str = "not sent, since a value of its data is not fit for it";
 const PAUSED: &str = "no answer in time, which ended while the injector stood still";
 
 /// Why a request has no answer.
@@ -22,6 +23,8 @@ pub enum ExchangeError {
     Closed,
     Io(io::Error),
     Malformed(Malformed),
+    /// Its data are not fit for a request.
+    Unmade,
     /// It could not be entered into the ledger, so it was not sent.
     Unentered,
 }
@@ -47,7 +50,9 @@ pub fn kind(answer: &Result<Answer, ExchangeError>) -> Kind {
             Kind::Injector
         }
         Err(ExchangeError::Closed | ExchangeError::Io(_)) => Kind::Network,
-        Err(ExchangeError::Paused | ExchangeError::Unentered) => Kind::Injector,
+        Err(ExchangeError::Paused | ExchangeError::Unmade | ExchangeError::Unentered) => {
+            Kind::Injector
+        }
     }
 }
 
@@ -77,6 +82,7 @@ pub fn failure(
             None => LATE.to_owned(),
         }),
         Err(ExchangeError::Paused) => Some(PAUSED.to_owned()),
+        Err(ExchangeError::Unmade) => Some(UNMADE.to_owned()),
         Err(ExchangeError::Malformed(malformed)) => Some(malformed.to_string()),
         Err(ExchangeError::Closed) => Some(match begun() {
             Some(begun) => format!("{CLOSED} in the middle of an answer: {begun} came"),

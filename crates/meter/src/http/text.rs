@@ -110,6 +110,17 @@ impl Text {
         Ok(Self(parts))
     }
 
+    /// The same within JSON: a value of a gap can't end the text that it stands in.
+    #[must_use]
+    pub fn within_json(mut self) -> Self {
+        for part in &mut self.0 {
+            if let TextPiece::Gap(_, form @ Form::Plain) = part {
+                *form = Form::Json;
+            }
+        }
+        self
+    }
+
     /// Whether it is the same each time.
     pub fn is_plain(&self) -> bool {
         self.0.iter().all(|part| matches!(part, TextPiece::Plain(_)))

@@ -173,7 +173,7 @@ fn targets_of(inputs: &Inputs, file: &str, usual: &Request) -> Result<Vec<Step>,
 }
 
 /// Reads a data set. What stands behind the last `=` is its order, if there is such a one.
-fn data_set(inputs: &Inputs, text: &str, salt: u64) -> Result<Data, Failure> {
+pub fn data_set(inputs: &Inputs, text: &str, salt: u64) -> Result<Data, Failure> {
     let known = text.rsplit_once('=').and_then(|(file, order)| Some((file, order.parse().ok()?)));
     let (file, order) = known.unwrap_or((text, RowOrder::default()));
     let wrong = |words: &dyn std::fmt::Display| Failure::other(format!("the data {file}: {words}"));

@@ -92,8 +92,15 @@ fn bad_input_is_told_before_anything_is_sent() {
         assert!(error.contains(part), "{words}: {error}");
     }
     assert!(read("http://h --rate 0").unwrap().plan(Stop::default(), &inputs()).is_err());
-    for words in ["http://h --body @/nowhere", "http://h --workload influx-write", "dubbo://h/a.B"]
-    {
+    for words in [
+        "http://h --body @/nowhere",
+        "http://h --workload influx-write",
+        "dubbo://h/a.B",
+        "dubbo://h/a.B -X find --types int --arguments 5",
+        "dubbo://h/a.B -X find --types int --arguments [{{n}}]",
+        "dubbo://h/a.B -X find --types int --arguments [5] --data a.csv",
+        "zookeeper://h/a.B?version=* -X find",
+    ] {
         let command = read(words).unwrap();
         let plan = command.plan(Stop::default(), &inputs()).unwrap();
         assert!(command.load("load", plan, None, &inputs()).is_err(), "{words}");
@@ -120,7 +127,6 @@ fn bad_input_is_told_before_anything_is_sent() {
         ("http://h --workload influx-write -H a:b --body x", "--body has no effect"),
         ("redis://h --mix fly", "zrange"),
         ("dubbo://h/a.B --mix get", "--mix has no effect"),
-        ("dubbo://h/a.B --arguments 5", "JSON array"),
         ("dubbo://h/a.B --attachment x", "name=value"),
         ("redis://h --generic", "option of dubbo"),
     ] {
