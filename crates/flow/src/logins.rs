@@ -1,14 +1,21 @@
 //! What keeps those who guess passwords from doing so quickly, and from keeping others out.
+//!
+//! [`slowing`] and [`turns`] are for connections that log in once; [`accounts`] is for requests
+//! that each bring a name and a password, as those of HTTP do.
 
+// Layers, from the top down: a module takes only from those behind it, which tidy checks.
+//   accounts, failed, slowing, token
+//   failures, passwords, turns
+//   lock
+
+pub mod accounts;
 mod failed;
+mod failures;
+mod lock;
+mod passwords;
 pub mod slowing;
+mod token;
 pub mod turns;
 
 pub use failed::FailedLogin;
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks what is whole whoever panicked with it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub use token::Token;

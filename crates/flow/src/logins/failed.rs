@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::lock;
+use super::lock::lock;
 
 /// The bytes of a name that the log has, and those of a reason, which may quote a name.
 const NAME_BYTES_MAX: usize = 64;

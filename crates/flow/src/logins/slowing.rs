@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::lock;
+use super::lock::lock;
 use super::turns::Waiting;
 
 /// Refusals that come at once.

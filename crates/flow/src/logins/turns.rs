@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use super::lock;
+use super::lock::lock;
 
 /// At so many who wait it is looked for those who have given up.
 const LOOKED_AT: usize = 64;

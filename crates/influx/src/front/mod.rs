@@ -13,7 +13,7 @@
 //   origin, ping, requests, stamp, vars, write
 //   writer
 //   auth, body, gzip, parameters, self
-//   answer, credentials, failures, passwords, request_id, stages, tokens
+//   answer, credentials, request_id, stages, tokens
 
 mod answer;
 mod ask;
@@ -22,7 +22,6 @@ mod body;
 mod credentials;
 mod destination;
 mod execution;
-mod failures;
 mod gateway;
 mod gzip;
 mod http;
@@ -32,7 +31,6 @@ mod origin;
 mod parameters;
 mod parking;
 mod passed;
-mod passwords;
 mod ping;
 mod query;
 mod refusals;
