@@ -3,6 +3,7 @@
 //! its test; `make test` installs what Debian has.
 
 mod accounts;
+mod admin;
 mod all_gateways;
 mod answers;
 mod backend_faults;
@@ -40,6 +41,7 @@ mod operation;
 mod other_backends;
 mod own_address;
 mod packaging;
+mod page;
 mod poison;
 mod postgres;
 mod queries;

@@ -15,7 +15,7 @@ use crate::hostile_clients::resident_kib;
 use crate::scene::{Scene, assert_points, point};
 
 /// What goes into the file for a password, by the command an operator uses.
-fn hash(password: &str) -> String {
+pub fn hash(password: &str) -> String {
     let mut child = Command::new(places::weir())
         .arg("hash-password")
         .stdin(Stdio::piped())

@@ -60,7 +60,7 @@ impl Request {
         let has = |name: &str| self.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
         let mut out = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
         if !has("host") {
-            out.push_str("Host: weir\r\n");
+            out.push_str("Host: localhost\r\n");
         }
         if !has("content-length") && !has("transfer-encoding") {
             out.push_str(&format!("Content-Length: {}\r\n", self.body.len()));

@@ -8,6 +8,7 @@
 //! drive it, [`wait::until`] to see it through.
 
 pub mod chance;
+pub mod chromium;
 pub mod clients;
 pub mod disk;
 pub mod dubbo;

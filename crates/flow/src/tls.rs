@@ -1,6 +1,8 @@
 //! TLS for listeners and towards backends, by rustls with *ring*.
 
 mod client;
+mod expiry;
+mod pinned;
 mod self_made;
 mod server;
 
@@ -19,6 +21,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use client::{Check, ClientOptions};
+pub use expiry::not_after;
+pub use pinned::pinned_client;
 pub use self_made::{PROOF_BYTES, SecretProof, Side, self_made_server, unchecked_client};
 pub(crate) use server::Encrypted;
 pub use server::{Renewal, ServerTls};

@@ -4,6 +4,7 @@
 
 mod page;
 mod run;
+pub mod uplot;
 
 use std::io;
 use std::path::{Path, PathBuf};

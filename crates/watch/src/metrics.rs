@@ -4,6 +4,7 @@
 //! operation on a cell that threads rarely share.
 
 mod histogram;
+mod reading;
 mod text;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use histogram::{Histogram, Share};
+pub use reading::{Buckets, InstrumentReading};
 pub use text::{Encoder, Value};
 
 /// A label's name and its value.
@@ -35,7 +37,7 @@ struct Family {
     series: BTreeMap<String, Instrument>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum Instrument {
     Counter(Counter),
     Gauge(Gauge),

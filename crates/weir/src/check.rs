@@ -127,7 +127,12 @@ fn listeners(settings: &Settings) -> Vec<String> {
         format!("on udp://{} for line protocol into {:?}{policy}", udp.listen, udp.database)
     });
     let admin = match settings.admin.address() {
-        Ok(Some(address)) => format!("on http://{address} for /metrics, /ready and `weir status`"),
+        Ok(Some(address)) => {
+            let scheme = if settings.admin.tls.is_some() { "https" } else { "http" };
+            let who = if settings.admin.has_logins() { ", with logins" } else { "" };
+            let what = "the operator's page, /metrics, /ready and `weir status`";
+            format!("on {scheme}://{address} for {what}{who}")
+        }
         _ => "on no admin port: admin.listen is empty".to_owned(),
     };
     let mut all: Vec<String> = Vec::new();

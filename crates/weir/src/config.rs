@@ -1,5 +1,6 @@
 //! The configuration: one TOML file, read, held against its schema, and checked as a whole.
 
+pub mod admin;
 #[cfg(test)]
 mod tests;
 mod unknown;
@@ -15,8 +16,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
 use units::Duration;
-
-use crate::admin;
 
 /// Where the configuration is looked for when the command line names none.
 const PLACES: [&str; 2] = ["weir.toml", "/etc/weir/weir.toml"];
@@ -71,7 +70,8 @@ pub struct Settings {
     /// `[redis]`: the Redis gateway. It is off where the file has no such table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redis: Option<redis::settings::Settings>,
-    /// `[admin]`: the port an operator and a load balancer ask. Needs a restart.
+    /// `[admin]`: the port an operator and a load balancer ask. Needs a restart, but for its
+    /// certificate.
     pub admin: admin::Settings,
     /// `[log]`: what is written to standard error.
     pub log: watch::log::Settings,
@@ -128,6 +128,16 @@ impl Settings {
         }
         self.influx.auto_create_database |= file.is_none();
         self
+    }
+
+    /// Where the operator's page keeps events and history; `None` where only in memory.
+    pub fn page_dir(&self) -> Option<PathBuf> {
+        let state = || Some(PathBuf::from(std::env::var_os("STATE_DIRECTORY")?));
+        let above = || match self.has_influx() {
+            true => Some(self.journal.dir.clone()),
+            false => state(),
+        };
+        self.admin.dir.clone().or_else(|| Some(above()?.join("admin")))
     }
 
     /// Where catalogue and dead letters are kept: below the journal, so that one directory holds

@@ -13,22 +13,25 @@
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   cli
 //   export, import, query, serve
-//   check, dead_letters, journal_commands, load, password, redis_commands, remote, status,
-//   store_commands
-//   exit
-//   config
 //   admin
+//   page
+//   check, dead_letters, journal_commands, load, password, redis_commands, status, store_commands
+//   remote
+//   exit
+//   config, diagnosis
 
 mod admin;
 mod check;
 mod cli;
 mod config;
 mod dead_letters;
+mod diagnosis;
 mod exit;
 mod export;
 mod import;
 mod journal_commands;
 mod load;
+mod page;
 mod password;
 mod query;
 mod redis_commands;

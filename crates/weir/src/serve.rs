@@ -1,18 +1,18 @@
 //! `weir serve`: the life of the process, from top to bottom.
 
+mod expiries;
 mod fronts;
 mod reload;
 mod signals;
 mod state;
 mod systemd;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use flow::Workers;
-use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
 use watch::metrics::Registry;
 use watch::watchdog::Watchdog;
 
@@ -20,6 +20,7 @@ use crate::admin;
 use crate::config::ConfigFile;
 use crate::config::{self, LoadedConfig, Settings};
 use crate::exit::{DONE, FAILED, Failure};
+use crate::page::Page;
 use signals::{Signal, Signals};
 use state::State;
 
@@ -65,6 +66,7 @@ async fn live(
     loaded: LoadedConfig,
     log: &watch::log::Handle,
 ) -> Result<Ending, Failure> {
+    let config = loaded.file.as_ref().map(|file| file.display().to_string());
     let settings = announce(loaded);
     let registry = Registry::new();
     log.register(&registry);
@@ -74,47 +76,28 @@ async fn live(
     let mut signals = Signals::listen()
         .map_err(|error| Failure::other(format!("signals can't be listened for: {error}")))?;
 
-    let admin = bind_admin(&settings).await?;
+    let admin = admin::Port::bind(&settings.admin).await?;
+    let certificate = admin.as_ref().and_then(admin::Port::tls);
     let fronts = fronts::open(&settings, &registry)?;
     let count = settings.worker_count();
     let (mut workers, addresses) = fronts.serve(count, &registry).map_err(Failure::other)?;
     let watchdog = start_watchdog(&settings, &workers, &registry)?;
-    let state = Arc::new(State::new(count, addresses, fronts.clone()));
-    if let Some(listener) = admin {
-        tokio::spawn(admin::serve(listener, Arc::new(state.sources(registry.clone()))));
-    }
+    let state = Arc::new(State::new(count, addresses, fronts.clone(), config));
+    let page = admin.map(|port| serve_admin(port, &state, &registry, &settings)).transpose()?;
     tokio::spawn(systemd::watchdog(state::workers_turn(&workers, &registry)));
     systemd::ready();
 
     let mut running = settings;
     let mut reload = || {
         systemd::reloading();
-        let reloaded = reload::reload(wanted, &mut running, &fronts, log);
+        let reloaded = reload::reload(wanted, &mut running, &fronts, certificate.as_ref(), log);
         systemd::ready();
-        reloaded
+        let is_in_force = reloaded.refused.is_none();
+        state.reloaded(reloaded);
+        is_in_force
     };
     let mut asked = fronts.reloads();
-    let code = loop {
-        tokio::select! {
-            signal = signals.next() => match signal {
-                Signal::Reload => _ = reload(),
-                Signal::Stop(name) => {
-                    tracing::info!(signal = name, "stopping");
-                    break DONE;
-                }
-            },
-            Some(answer) = asked.recv() => {
-                // Whoever asked may be gone.
-                let _ = answer.send(reload());
-            }
-            // A worker that is gone takes its share of the connections with it: start afresh.
-            ended = workers.ended() => {
-                let worker = ended.map(|ended| ended.index);
-                tracing::error!(?worker, "a worker has panicked; stopping, to be started again");
-                break FAILED;
-            }
-        }
-    };
+    let code = until_stopped(&mut signals, &mut workers, &mut asked, &mut reload).await;
 
     drop(asked);
     state.begin_to_stop();
@@ -127,8 +110,41 @@ async fn live(
             Ending::Abandoned
         }
     };
+    if let Some(page) = page {
+        page.stop();
+    }
     drop(watchdog);
     Ok(ending)
+}
+
+/// Reloads when it is asked to; gives the exit code once there is a reason to stop.
+async fn until_stopped(
+    signals: &mut Signals,
+    workers: &mut Workers,
+    asked: &mut mpsc::Receiver<flow::front::Reload>,
+    reload: &mut impl FnMut() -> bool,
+) -> u8 {
+    loop {
+        tokio::select! {
+            signal = signals.next() => match signal {
+                Signal::Reload => _ = reload(),
+                Signal::Stop(name) => {
+                    tracing::info!(signal = name, "stopping");
+                    return DONE;
+                }
+            },
+            Some(answer) = asked.recv() => {
+                // Whoever asked may be gone.
+                let _ = answer.send(reload());
+            }
+            // A worker that is gone takes its share of the connections with it: start afresh.
+            ended = workers.ended() => {
+                let worker = ended.map(|ended| ended.index);
+                tracing::error!(?worker, "a worker has panicked; stopping, to be started again");
+                return FAILED;
+            }
+        }
+    }
 }
 
 /// Says in metrics which version runs, and what the kernel says of its process.
@@ -179,23 +195,20 @@ fn raise_open_files(connections_max: usize) {
     }
 }
 
-async fn bind_admin(settings: &Settings) -> Result<Option<TcpListener>, Failure> {
-    let Some(address) = settings.admin.address().map_err(Failure::other)? else {
-        return Ok(None);
-    };
-    let bound = TcpListener::bind(address).await;
-    let listener = bound.map_err(|error| unbound("admin.listen", address, &error))?;
-    let address =
-        listener.local_addr().map_err(|error| unbound("admin.listen", address, &error))?;
-    tracing::info!(%address, "the admin port answers");
-    Ok(Some(listener))
-}
-
-fn unbound(key: &str, address: SocketAddr, error: &std::io::Error) -> Failure {
-    Failure::other(format!(
-        "{key} = \"{address}\" can't be had: {error}; is another Weir running? `ss -ltnp` shows \
-         who has it"
-    ))
+/// Starts the operator's page, and answers at the admin port.
+fn serve_admin(
+    port: admin::Port,
+    state: &Arc<State>,
+    registry: &Registry,
+    settings: &Settings,
+) -> Result<Arc<Page>, Failure> {
+    let watched = state.page(registry.clone(), settings);
+    let page = Page::start(settings.page_dir(), watched).map_err(|error| {
+        Failure::other(format!("the operator's page can't be started: {error}"))
+    })?;
+    let sources = state.sources(registry.clone(), Arc::clone(&page));
+    tokio::spawn(port.serve(Arc::new(sources)));
+    Ok(page)
 }
 
 fn start_watchdog(

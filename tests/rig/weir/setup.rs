@@ -30,6 +30,7 @@ pub struct Setup {
     pub(super) has_default_segments: bool,
     pub(super) open_files: Option<u32>,
     pub(super) store: String,
+    pub(super) admin: String,
 }
 
 impl Setup {
@@ -91,6 +92,13 @@ impl Setup {
     #[must_use]
     pub fn open_files(mut self, soft: u32) -> Self {
         self.open_files = Some(soft);
+        self
+    }
+
+    /// Adds lines to `[admin]`.
+    #[must_use]
+    pub fn admin(mut self, lines: &str) -> Self {
+        let _ = writeln!(self.admin, "{lines}");
         self
     }
 
@@ -171,9 +179,10 @@ impl Setup {
     /// What is in the file of this Weir.
     pub(super) fn text(&self, weir: &Weir) -> String {
         let influx = if self.uses_influx() { self.influx_tables(weir) } else { String::new() };
-        let Self { top, rest, .. } = self;
+        let Self { top, rest, admin, .. } = self;
         let text = format!(
-            "{top}\n[admin]\nlisten = \"{}\"\n\n[log]\nformat = \"json\"\n\n{influx}\n{rest}\n",
+            "{top}\n[admin]\nlisten = \"{}\"\n{admin}\n[log]\nformat = \"json\"\n\n\
+             {influx}\n{rest}\n",
             weir.admin
         );
         let text = text.replace("{udp}", &weir.udp.to_string());

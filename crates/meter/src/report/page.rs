@@ -13,12 +13,10 @@ use serde_json::Value;
 use watch::words;
 
 use super::Run;
+use super::uplot::{LICENCE as UPLOT_LICENCE, SCRIPT as UPLOT, STYLE as UPLOT_STYLE};
 use crate::recorder::{Distribution, Kind, Measure, Tolerance};
 use crate::summary::{ended, marked, shown};
 
-const UPLOT: &str = include_str!("uplot.min.js");
-const UPLOT_STYLE: &str = include_str!("uplot.min.css");
-const UPLOT_LICENCE: &str = include_str!("uplot.LICENSE");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 

@@ -128,15 +128,7 @@ impl Histogram {
     /// The upper bound of the bucket that holds the quantile `q` (0.99 for p99), `None` when
     /// nothing was counted. What is longer than 60 s counts as 60 s.
     pub fn quantile(&self, q: f64) -> Option<Duration> {
-        let buckets = self.snapshot().buckets;
-        let total: u64 = buckets.iter().sum();
-        let rank = ((total as f64 * q).ceil() as u64).clamp(1, total.max(1));
-        let mut seen = 0;
-        let at = buckets.iter().position(|count| {
-            seen += count;
-            seen >= rank
-        })?;
-        Some(Duration::from_nanos(BOUNDS[at.min(COUNT - 1)]))
+        quantile(&self.snapshot().buckets, q).map(|at| Duration::from_nanos(BOUNDS[at]))
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
@@ -151,6 +143,18 @@ impl Histogram {
         }
         all
     }
+}
+
+/// The bound of the bucket that holds the quantile `q`, by its place among [`BOUNDS`].
+pub(super) fn quantile(buckets: &[u64], q: f64) -> Option<usize> {
+    let total: u64 = buckets.iter().sum();
+    let rank = ((total as f64 * q).ceil() as u64).clamp(1, total.max(1));
+    let mut seen = 0;
+    let at = buckets.iter().position(|count| {
+        seen += count;
+        seen >= rank
+    })?;
+    Some(at.min(COUNT - 1))
 }
 
 impl Stripe {

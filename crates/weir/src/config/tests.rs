@@ -41,7 +41,11 @@ fn unknown_keys_are_named_with_their_place_and_the_nearest_key() {
             "[influx]\ntls = { cert = \"a.pem\", key = \"a.key\" }",
             "line 2: [influx.tls] has no key \"cert\"; did you mean \"certificate\"?",
         ),
-        ("[admin]\nzzz = 1", "line 2: [admin] has no key \"zzz\"; it has listen"),
+        (
+            "[admin]\nzzz = 1",
+            "line 2: [admin] has no key \"zzz\"; it has listen, tls, hosts, token, token-file, \
+             dir, user",
+        ),
         (
             "[journl]\ndir = \"x\"\n[log]\nlevle = \"info\"",
             "line 1: the top of the file has no key \"journl\"; did you mean \"journal\"?\n\
@@ -188,7 +192,7 @@ fn what_strangers_could_do_is_a_warning() {
         ),
         (
             format!("[admin]\nlisten = \"0.0.0.0:8088\"\n{BACKEND}"),
-            "admin.listen 0.0.0.0:8088 is not loopback",
+            "admin.listen 0.0.0.0:8088 is not loopback and there is no [[admin.user]]",
         ),
         (
             "[[influx.backend]]\nname = \"a\"\nurl = \"http://10.0.0.1\"\nuser = \"w\"".to_owned(),

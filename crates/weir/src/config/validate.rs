@@ -44,7 +44,7 @@ pub fn validate(settings: &Settings) -> Findings {
         settings.postgres.as_ref().map_or(Ok(()), |of| of.validate().map_err(|e| e.to_string())),
         settings.redis.as_ref().map_or(Ok(()), |of| of.validate().map_err(|e| e.to_string())),
         settings.store.validate().map_err(|error| error.to_string()),
-        settings.admin.address().map(|_| ()),
+        settings.admin.validate(),
         settings.log.validate().map_err(|error| error.to_string()),
     ] {
         if let Err(what) = checked {
@@ -188,6 +188,12 @@ fn files(settings: &Settings, found: &mut Findings) {
             }
         }
     }
+    let admin = &settings.admin;
+    if let Some(tls) = &admin.tls {
+        named.push(("admin.tls.certificate".to_owned(), &tls.certificate));
+        named.push(("admin.tls.key".to_owned(), &tls.key));
+    }
+    named.extend(admin.token_file.iter().map(|file| ("admin.token-file".to_owned(), file)));
     named.extend(settings.postgres.iter().flat_map(postgres::files));
     named.extend(settings.redis.iter().flat_map(redis::files));
     let before = found.problems.len();
@@ -204,10 +210,15 @@ fn files(settings: &Settings, found: &mut Findings) {
 
 /// Whether certificates are such, and fit their keys.
 fn certificates(settings: &Settings, found: &mut Findings) {
-    if let Some(tls) = &settings.influx.tls
-        && let Err(error) = flow::tls::ServerTls::new(tls, &[])
-    {
-        found.wrong(format!("influx.tls: {error}"));
+    for (key, tls) in [("influx.tls", &settings.influx.tls), ("admin.tls", &settings.admin.tls)] {
+        if let Some(tls) = tls
+            && let Err(error) = flow::tls::ServerTls::new(tls, &[])
+        {
+            found.wrong(format!("{key}: {error}"));
+        }
+    }
+    if let Err(error) = settings.admin.bearer() {
+        found.wrong(error);
     }
     for backend in &settings.influx.backend {
         if let Some(ca) = &backend.ca
@@ -234,17 +245,27 @@ fn exposure(settings: &Settings, found: &mut Findings) {
         redis::exposure(redis, found);
         redis::misleading(redis, found);
     }
-    if let Ok(Some(address)) = settings.admin.address()
-        && !address.ip().is_loopback()
-    {
-        found.doubtful(format!(
-            "admin.listen {address} is not loopback: whoever reaches it sees the state and can \
-             take CPU profiles"
-        ));
-    }
+    admin_exposure(&settings.admin, found);
     if settings.has_influx() {
         influx_exposure(settings, found);
     }
+}
+
+fn admin_exposure(admin: &super::admin::Settings, found: &mut Findings) {
+    let Ok(Some(address)) = admin.address() else { return };
+    let is_public = !address.ip().is_loopback();
+    let what = match (admin.has_logins(), admin.tls.is_some()) {
+        _ if !is_public => return,
+        (true, true) => return,
+        (false, _) => {
+            "there is no [[admin.user]]: whoever reaches it sees the state and can take CPU \
+             profiles; add one, and [admin.tls]"
+        }
+        (true, false) => {
+            "there is no [admin.tls]: passwords and the token cross the network in clear text"
+        }
+    };
+    found.doubtful(format!("admin.listen {address} is not loopback and {what}"));
 }
 
 fn influx_exposure(settings: &Settings, found: &mut Findings) {
@@ -298,6 +319,7 @@ pub fn readable_by_others(file: &Path, settings: &Settings) -> Option<String> {
     let in_backends =
         |secret: fn(&influx::settings::BackendTable) -> bool| influx.backend.iter().any(secret);
     let holds_secrets = !influx.token_secret.is_empty()
+        || !settings.admin.token.is_empty()
         || settings.postgres.as_ref().is_some_and(postgres::holds_secrets)
         || settings.redis.as_ref().is_some_and(redis::holds_secrets)
         || in_backends(|backend| !backend.password.is_empty() || !backend.token.is_empty());

@@ -1,36 +1,58 @@
 //! SIGHUP and the console's RELOAD: what can change while connections are open, and what can't.
 
+use flow::tls::ServerTls;
+
 use super::fronts::Fronts;
 use crate::config::ConfigFile;
 use crate::config::{self, Settings};
 
+/// What came of a reload.
+#[derive(Debug, Default)]
+pub struct Reloaded {
+    /// Why nothing has changed; `None` where the configuration is in force.
+    pub refused: Option<String>,
+    /// The keys that have changed in the file and need a restart.
+    pub needs_restart: Vec<String>,
+}
+
 /// Reads the configuration again and puts into effect what can be; `running` is what is in force,
-/// then and afterwards. A configuration that can't be used changes nothing; gives whether it could.
+/// then and afterwards. A configuration that can't be used changes nothing.
 pub fn reload(
     wanted: &ConfigFile,
     running: &mut Settings,
     fronts: &Fronts,
+    admin: Option<&ServerTls>,
     log: &watch::log::Handle,
-) -> bool {
-    let loaded = match config::load(wanted) {
-        Ok(loaded) => loaded,
+) -> Reloaded {
+    match try_reload(wanted, running, fronts, admin, log) {
+        Ok(needs_restart) => Reloaded { refused: None, needs_restart },
         Err(error) => {
-            tracing::error!(%error, "the configuration was not reloaded; the former one stays");
-            return false;
+            tracing::error!(error, "the configuration was not reloaded; the former one stays");
+            Reloaded { refused: Some(error), needs_restart: Vec::new() }
         }
-    };
+    }
+}
+
+/// The same; gives the keys that need a restart.
+fn try_reload(
+    wanted: &ConfigFile,
+    running: &mut Settings,
+    fronts: &Fronts,
+    admin: Option<&ServerTls>,
+    log: &watch::log::Handle,
+) -> Result<Vec<String>, String> {
+    let loaded = config::load(wanted).map_err(|error| error.to_string())?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
     let wanted = loaded.settings;
+    let certificate = admin.map(ServerTls::renew).transpose();
+    let certificate = certificate.map_err(|error| format!("admin.tls: {error}"))?;
     let fixed = fixed(running, &wanted).into_iter().map(str::to_owned);
-    let fixed = match fronts.reload(&wanted) {
-        Ok(in_fronts) => fixed.chain(in_fronts).collect::<Vec<_>>(),
-        Err(error) => {
-            tracing::error!(error, "the configuration was not reloaded; the former one stays");
-            return false;
-        }
-    };
+    let fixed: Vec<String> = fixed.chain(fronts.reload(&wanted)?).collect();
+    if let Some(renewed) = certificate {
+        renewed.put_in_force();
+    }
     for key in &fixed {
         tracing::warn!("{key} has changed in the file; that needs a restart");
     }
@@ -49,7 +71,7 @@ pub fn reload(
     running.log.level = wanted.log.level;
     flow::dial::set_silence_limit(wanted.tcp_user_timeout.get());
     running.tcp_user_timeout = wanted.tcp_user_timeout;
-    true
+    Ok(fixed)
 }
 
 /// The keys that differ and have no effect before a restart.

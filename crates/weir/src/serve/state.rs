@@ -1,17 +1,22 @@
 //! What the running process says of itself when it is asked.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
 
 use flow::Workers;
 use flow::front::Addresses;
 use serde_json::{Value, json};
 use watch::metrics::Registry;
 
+use super::expiries;
 use super::fronts::Fronts;
+use super::reload::Reloaded;
 use crate::admin::Sources;
-use crate::status::{Process, Ready};
+use crate::config::Settings;
+use crate::diagnosis::status::{Process, Ready, Reload};
+use crate::page;
+use crate::page::Page;
 
 /// The parts that know.
 pub struct State {
@@ -20,13 +25,32 @@ pub struct State {
     addresses: Addresses,
     stopping: AtomicBool,
     fronts: Fronts,
+    config: Option<String>,
+    started_at: f64,
+    reload: Mutex<Option<Reload>>,
 }
 
 impl State {
     /// The state of a process that has just begun.
-    pub fn new(workers: usize, addresses: Addresses, fronts: Fronts) -> Self {
+    pub fn new(
+        workers: usize,
+        addresses: Addresses,
+        fronts: Fronts,
+        config: Option<String>,
+    ) -> Self {
         let (started, stopping) = (Instant::now(), AtomicBool::new(false));
-        Self { started, workers, addresses, stopping, fronts }
+        let (started_at, reload) = (since_1970(), Mutex::default());
+        Self { started, workers, addresses, stopping, fronts, config, started_at, reload }
+    }
+
+    /// The configuration was read again.
+    pub fn reloaded(&self, reloaded: Reloaded) {
+        let Reloaded { refused, needs_restart } = reloaded;
+        *self.reload() = Some(Reload { at: since_1970(), refused, needs_restart });
+    }
+
+    fn reload(&self) -> MutexGuard<'_, Option<Reload>> {
+        self.reload.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on the process is not ready, so that load balancers turn elsewhere.
@@ -35,12 +59,23 @@ impl State {
     }
 
     /// The answers of the admin port.
-    pub fn sources(self: &Arc<Self>, registry: Registry) -> Sources {
+    pub fn sources(self: &Arc<Self>, registry: Registry, page: Arc<Page>) -> Sources {
         let (ready, status) = (Arc::clone(self), Arc::clone(self));
         Sources {
+            page,
             registry,
             ready: Box::new(move || ready.ready()),
             status: Box::new(move || status.status()),
+        }
+    }
+
+    /// Whom the operator's page asks.
+    pub fn page(self: &Arc<Self>, registry: Registry, settings: &Settings) -> page::Sources {
+        let (status, settings) = (Arc::clone(self), settings.clone());
+        page::Sources {
+            registry,
+            status: Box::new(move || status.status()),
+            expiries: Box::new(move || expiries::of(&settings)),
         }
     }
 
@@ -57,6 +92,10 @@ impl State {
             pid: std::process::id(),
             uptime_seconds: self.started.elapsed().as_secs_f64(),
             workers: self.workers,
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            config: self.config.clone(),
+            started_at: self.started_at,
+            reload: self.reload().clone(),
         };
         let reason = self.ready().err();
         let ready = Ready { yes: reason.is_none(), reason };
@@ -66,6 +105,10 @@ impl State {
         status["listen"] = json!(self.addresses);
         status
     }
+}
+
+fn since_1970() -> f64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 /// Whether every worker's loop turns, by the watchdog's own gauges.

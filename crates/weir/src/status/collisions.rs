@@ -1,50 +1,11 @@
 //! Points that overwrote others, as a person sees them: how many, whose, and the remedy.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
 
-use serde::Deserialize;
 use watch::words::{count, harmless};
 
 use super::table;
-
-/// What the status says of collisions.
-#[derive(Debug, Deserialize)]
-pub struct Collisions {
-    share: f64,
-    measurements: Vec<Measurement>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Measurement {
-    database: String,
-    measurement: String,
-    overwritten: BTreeMap<String, u64>,
-    equal: BTreeMap<String, u64>,
-    last_overwritten: Option<Overwritten>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Overwritten {
-    series: String,
-    time_ns: i64,
-    field: String,
-    older: Write,
-    newer: Write,
-}
-
-#[derive(Debug, Deserialize)]
-struct Write {
-    source: Option<Source>,
-    value: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Source {
-    address: SocketAddr,
-    user: Option<String>,
-}
+use crate::diagnosis::status::{Collisions, Measurement, Overwritten, Source, Write};
 
 /// Measurements that are shown, those with most first; `--json` has the rest.
 const SHOWN_MAX: usize = 10;

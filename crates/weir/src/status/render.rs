@@ -2,125 +2,26 @@
 
 use std::fmt;
 
-use redis::replica::state::Followed;
-use serde::{Deserialize, Serialize};
-use watch::words::{bytes, count, seconds};
+use watch::words::{bytes, count, harmless, seconds};
 
-use super::collisions::Collisions;
 use super::postgres::PostgresView;
 use super::{aof, guard, latencies, table};
+use crate::diagnosis::status::{Backend, Cursor, Damage, Influx, Journal, Process, Status};
 
 /// How much of a backend's words is shown; `--json` has the rest.
 const REASON_CHARS_MAX: usize = 120;
 /// A journal that is full in more than these seconds, a year, grows by the noise of one segment.
 const FULL_IN_MAX: f64 = 365.0 * 86_400.0;
 
-/// What the process says of itself.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Process {
-    /// The version of Weir.
-    pub version: String,
-    /// The id of the process.
-    pub pid: u32,
-    /// Seconds since it started.
-    pub uptime_seconds: f64,
-    /// How many worker threads.
-    pub workers: usize,
-}
-
-/// Whether writes are taken.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Ready {
-    /// Whether writes are taken.
-    pub yes: bool,
-    /// Why they are not.
-    pub reason: Option<String>,
-}
-
-/// The part of `/status` that is shown.
-#[derive(Debug, Deserialize)]
-pub struct Status {
-    process: Process,
-    /// Whether writes are taken.
-    pub ready: Ready,
-    /// Absent where the InfluxDB gateway is off.
-    journal: Option<Journal>,
-    influx: Option<Influx>,
-    /// Absent where the PostgreSQL gateway is off.
-    postgres: Option<postgres::status::Status>,
-    /// Absent where the Redis gateway is off.
-    redis: Option<redis::status::Status>,
-    /// Empty where no append-only file is kept.
-    #[serde(default, rename = "redis.aof")]
-    followed: Vec<Followed>,
-    /// Absent where the guard is off.
-    #[serde(default, rename = "redis.guard")]
-    guard: Option<redis::guard::shown::Status>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Journal {
-    ack: String,
-    when_full: String,
-    poisoned: Option<String>,
-    full: bool,
-    disk_full: bool,
-    bytes_used: u64,
-    bytes_max: u64,
-    until_full_seconds: Option<f64>,
-    #[serde(default)]
-    damage: Vec<Damage>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Damage {
-    place: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Influx {
-    connections: u64,
-    points_accepted: u64,
-    backends: Vec<Backend>,
-    /// Absent where nobody looks for points that overwrite others.
-    collisions: Option<Collisions>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Backend {
-    name: String,
-    state: String,
-    /// Why it is retrying or stopped.
-    reason: Option<String>,
-    /// Absent until the delivery has begun.
-    cursor: Option<Cursor>,
-    /// What the embedded store's answers lack.
-    #[serde(default)]
-    missing: Vec<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Cursor {
-    delivered: u64,
-    dead_lettered: u64,
-    dropped: u64,
-    dropped_oldest: u64,
-    dropped_damaged: u64,
-    waiting: WaitingItems,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct WaitingItems {
-    items: u64,
-    bytes: u64,
-    oldest_age_seconds: Option<f64>,
-}
-
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Process { version, pid, uptime_seconds, workers } = &self.process;
+        let Process { version, pid, uptime_seconds, workers, .. } = &self.process;
         let up = seconds(*uptime_seconds);
         writeln!(f, "weir {version}, pid {pid}, up {up}, {workers} workers")?;
+        if let Some(refused) = self.process.reload.as_ref().and_then(|of| of.refused.as_ref()) {
+            let first = refused.lines().next().unwrap_or_default();
+            writeln!(f, "RELOAD REFUSED: {}", harmless(first))?;
+        }
         match (&self.ready.reason, &self.influx) {
             (Some(reason), _) => writeln!(f, "NOT READY: {reason}")?,
             (None, Some(influx)) => writeln!(
@@ -211,7 +112,7 @@ impl fmt::Display for Influx {
             "dead-lettered",
             "dropped",
         ];
-        let rows: Vec<_> = self.backends.iter().map(Backend::row).collect();
+        let rows: Vec<_> = self.backends.iter().map(row).collect();
         writeln!(f)?;
         table::write(f, &HEAD, &rows, 2, |row| {
             let reason = self.backends.get(row)?.reason.as_ref()?;
@@ -228,23 +129,19 @@ impl fmt::Display for Influx {
     }
 }
 
-impl Backend {
-    fn row(&self) -> Vec<String> {
-        let none = Cursor::default();
-        let cursor = self.cursor.as_ref().unwrap_or(&none);
-        let Cursor { delivered, dead_lettered, waiting, .. } = cursor;
-        let Cursor { dropped, dropped_oldest, dropped_damaged, .. } = cursor;
-        vec![
-            self.name.clone(),
-            self.state.clone(),
-            count(waiting.items),
-            bytes(waiting.bytes),
-            waiting.oldest_age_seconds.map_or_else(|| "-".to_owned(), seconds),
-            count(*delivered),
-            count(*dead_lettered),
-            count(dropped + dropped_oldest + dropped_damaged),
-        ]
-    }
+fn row(of: &Backend) -> Vec<String> {
+    let none = Cursor::default();
+    let cursor = of.cursor.as_ref().unwrap_or(&none);
+    vec![
+        of.name.clone(),
+        of.state.clone(),
+        count(cursor.waiting.items),
+        bytes(cursor.waiting.bytes),
+        cursor.waiting.oldest_age_seconds.map_or_else(|| "-".to_owned(), seconds),
+        count(cursor.delivered),
+        count(cursor.dead_lettered),
+        count(cursor.dropped_of_all_kinds()),
+    ]
 }
 
 #[cfg(test)]

@@ -150,7 +150,8 @@ pub fn request(address: &str, first: &str, body: &str) -> (u16, String) {
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let length = body.len();
     let head = format!(
-        "{first} HTTP/1.1\r\nHost: weir\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+        "{first} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(body.as_bytes()).unwrap();

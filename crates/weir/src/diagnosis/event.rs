@@ -1,0 +1,56 @@
+//! Something that happened, as an operator is told.
+
+use serde::{Deserialize, Serialize};
+
+/// How much it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Clients notice, or points are lost.
+    Bad,
+    /// It needs somebody soon.
+    Warn,
+    /// It was done as wanted.
+    Info,
+    /// Something is well again.
+    Good,
+}
+
+/// What has changed, without its time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// How much it matters.
+    pub level: Level,
+    /// What it is about, as `backend b`: changes of one subject are counted together.
+    pub subject: String,
+    /// What happened, in words.
+    pub text: String,
+    /// What to type, or to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+impl Change {
+    /// A change without a remedy.
+    pub fn new(level: Level, subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { level, subject: subject.into(), text: text.into(), remedy: None }
+    }
+
+    /// The same with what to type.
+    #[must_use]
+    pub fn remedy(self, remedy: impl Into<String>) -> Self {
+        Self { remedy: Some(remedy.into()), ..self }
+    }
+}
+
+/// A change, and when it was.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its number, which grows by one with each event, over restarts too.
+    pub number: u64,
+    /// When it was, in seconds since 1970.
+    pub at: f64,
+    /// What has changed by it.
+    #[serde(flatten)]
+    pub change: Change,
+}

@@ -1,0 +1,26 @@
+//! Certificates of the configuration that end some day.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use crate::config::Settings;
+use crate::diagnosis::observation::Expiry;
+
+/// The certificates that listeners show, as their files are now.
+pub fn of(settings: &Settings) -> Vec<Expiry> {
+    let mut files: Vec<&Path> = Vec::new();
+    files.extend(settings.admin.tls.iter().map(|tls| tls.certificate.as_path()));
+    files.extend(settings.influx.tls.iter().map(|tls| tls.certificate.as_path()));
+    let postgres = settings.postgres.iter().filter_map(|postgres| postgres.tls.as_ref());
+    files.extend(postgres.map(|tls| tls.certificate.as_path()));
+    let redis = settings.redis.iter().filter_map(|redis| redis.tls.as_ref());
+    files.extend(redis.map(|tls| tls.certificate.as_path()));
+    files.sort_unstable();
+    files.dedup();
+    let ends = files.into_iter().filter_map(|file| {
+        let at = flow::tls::not_after(file)?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        let what = format!("certificate {}", file.display());
+        Some(Expiry { what, at: at.as_secs_f64() })
+    });
+    ends.collect()
+}
