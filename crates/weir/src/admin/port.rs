@@ -9,9 +9,10 @@ use flow::tls::ServerTls;
 use http_body_util::Either;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::access::Access;
 use super::answers::{Sources, answer};
@@ -28,6 +29,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection is closed after this long whatever it does: the longest profile and some.
 const CONNECTION_LIFE_MAX: Duration = Duration::from_secs(600);
+/// What the kernel keeps of answers for a client that does not read: some frames of a stream.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// How long to wait after an error of accept(2), as when file descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -80,6 +83,8 @@ impl Port {
             };
             match listener.accept().await {
                 Ok((stream, peer)) => {
+                    // Where the system refuses, a slow viewer sees older seconds.
+                    let _ = set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
                     let (sources, access) = (Arc::clone(&sources), Arc::clone(&access));
                     let tls = tls.clone();
                     connections.spawn(async move {
@@ -127,11 +132,11 @@ async fn connection(
     access: &Access,
     sources: &Sources,
 ) {
-    let stream_of = Mutex::new(None);
+    let viewing = Viewing::default();
     let service = service_fn(async |request| {
         let answer = answer(&request, peer, access, sources).await;
         if let Either::Right(viewer) = answer.body() {
-            *stream_of.lock().unwrap_or_else(PoisonError::into_inner) = Some(viewer.stuck());
+            viewing.begin(viewer.stuck());
         }
         Ok::<_, Infallible>(answer)
     });
@@ -140,23 +145,38 @@ async fn connection(
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    let mut served = std::pin::pin!(served);
-    let ended = match tokio::time::timeout(CONNECTION_LIFE_MAX, &mut served).await {
-        Ok(ended) => ended,
-        Err(_) => {
-            let stuck = stream_of.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let Some(stuck) = stuck else {
-                tracing::debug!("an admin connection was open for too long");
-                return;
-            };
-            // A stream has no end of its own, but where its viewer takes nothing.
-            tokio::select! {
-                ended = served => ended,
-                () = stuck.notified() => return,
-            }
+    tokio::select! {
+        ended = served => if let Err(error) = ended {
+            tracing::debug!(%error, "an admin connection ended early");
+        },
+        () = viewing.over() => tracing::debug!("an admin connection was open for too long"),
+    }
+}
+
+/// Whether a connection has a stream, which has no end of its own.
+#[derive(Default)]
+struct Viewing {
+    begun: Notify,
+    stuck: Mutex<Option<Arc<Notify>>>,
+}
+
+impl Viewing {
+    /// A stream begins, whose viewer is told to go in this way.
+    fn begin(&self, stuck: Arc<Notify>) {
+        *self.stuck.lock().unwrap_or_else(PoisonError::into_inner) = Some(stuck);
+        self.begun.notify_one();
+    }
+
+    /// Waits until the connection has to be closed: after its time, or where there is a stream once
+    /// the viewer takes nothing of it.
+    async fn over(&self) {
+        if tokio::time::timeout(CONNECTION_LIFE_MAX, self.begun.notified()).await.is_err() {
+            return;
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "an admin connection ended early");
+        let stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match stuck {
+            Some(stuck) => stuck.notified().await,
+            None => std::future::pending().await,
+        }
     }
 }
