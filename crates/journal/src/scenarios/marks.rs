@@ -79,6 +79,9 @@ async fn room_is_told_before_it_is_taken() {
     // It is for the append to say that this is too large.
     assert_eq!(appender.room(usize::MAX), Ok(()));
     rig.faults.hold_syncs(true);
+    append(&appender, 0);
+    // The group that is held is the only one that can be taken until then.
+    until(|| rig.faults.syncs_held() > 0).await;
     let full = loop {
         if let Err(error) = appender.append(1, 1, false, &[&[0; 1000]]) {
             break error;
