@@ -104,3 +104,27 @@ fn a_page_by_a_strangers_name_reads_nothing() {
         assert_eq!(asked("localhost:8088"), 200, "{path}");
     }
 }
+
+#[test]
+fn the_status_shows_which_clients_move_bytes_and_wait_and_how_much_the_store_has() {
+    let weir = Setup::new().embedded().influx("auto-create-database = true").start();
+    let mut busy = rig::http::Connection::open(weir.http).unwrap();
+    let body = crate::scene::point(1).repeat(1000);
+    let clients =
+        || weir.ask_admin("/status").json()["clients"].as_array().cloned().unwrap_or_default();
+    wait::until("its bytes are counted", wait::LONG, || {
+        assert_eq!(busy.send(&Request::post("/write?db=db", body.as_str())).unwrap().status(), 204);
+        clients().iter().any(|of| of["bytes_per_second"].as_f64() > Some(body.len() as f64 / 2.0))
+    });
+    let mut waits = rig::http::Connection::open(weir.http).unwrap();
+    waits.push(b"POST /write?db=db HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n").unwrap();
+    wait::until("it waits", wait::LONG, || {
+        clients().iter().any(|of| of["waiting_seconds"].as_f64() > Some(1.0))
+    });
+    let client = clients().into_iter().next().unwrap_or_default();
+    assert_eq!((&client["gateway"], &client["user"]), (&"influx".into(), &serde_json::Value::Null));
+    assert!(client["address"].as_str().is_some_and(|of| of.starts_with("127.0.0.1:")), "{client}");
+    let store = &weir.ask_admin("/status").json()["influx"]["store"];
+    assert!(store["series"] == 1 && store["queries"] == 0, "{store}");
+    assert!(store["memory_bytes"].as_u64() > Some(0), "{store}");
+}

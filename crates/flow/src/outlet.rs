@@ -168,6 +168,7 @@ impl Outlet {
     #[inline]
     fn hand(&self, len: usize) {
         self.0.handed.set(self.0.handed.get() + len as u64);
+        self.0.progress.answered(len);
     }
 
     #[inline]

@@ -109,7 +109,7 @@ mod tests {
 
     use super::{PollSet, Ready};
     use crate::clock::CoarseClock;
-    use crate::progress::{Connections, Limits, Phase, Timeouts};
+    use crate::progress::{Busiest, Connections, Limits, Phase, Timeouts};
     use crate::stream::{Bare, Socket, Stream};
 
     /// Both ends of a connection.
@@ -118,7 +118,8 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, _) = listener.accept().await.unwrap();
         let limits = Rc::new(Limits::new("test", &Timeouts::default(), &Registry::new()));
-        let opened = Connections::new(CoarseClock::new()).open(&limits);
+        let connections = Connections::new(CoarseClock::new(), 0, Busiest::default());
+        let opened = connections.open(&limits, None);
         (client, Stream::plain(Socket::Tcp(socket), opened))
     }
 

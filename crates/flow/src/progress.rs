@@ -4,6 +4,7 @@
 //! when bytes move; the worker looks at all its connections about once a second, a few at each
 //! tick. A phase therefore ends up to a second and a half after its time.
 
+mod busiest;
 mod connections;
 mod slot;
 
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use watch::metrics::{Counter, Registry};
 
+pub use busiest::{Busiest, ClientFigures};
 pub use connections::Connections;
 pub(crate) use connections::Opened;
 use slot::Slot;
@@ -119,6 +121,7 @@ impl std::error::Error for Slow {}
 /// The time limits of one listener's connections, and how many it closed for each.
 #[derive(Debug, Clone)]
 pub struct Limits {
+    name: String,
     header: Option<Duration>,
     body: Option<Duration>,
     body_rate: u64,
@@ -134,6 +137,7 @@ impl Limits {
     pub fn new(name: &str, timeouts: &Timeouts, registry: &Registry) -> Self {
         let limit = |limit: units::Duration| Some(limit.get()).filter(|limit| !limit.is_zero());
         Self {
+            name: name.to_owned(),
             header: limit(timeouts.header),
             body: limit(timeouts.body),
             body_rate: timeouts.body_rate,
@@ -176,6 +180,17 @@ impl Progress {
     /// The request is complete; the rest is up to us.
     pub fn serving(&self) {
         self.0.enter(Phase::Serving);
+    }
+
+    /// Who the client is, where it has logged in: operators see it.
+    pub fn set_user(&self, user: Option<&str>) {
+        self.0.set_user(user);
+    }
+
+    /// So many bytes are on their way to the client.
+    #[inline]
+    pub fn answered(&self, bytes: usize) {
+        self.0.answered(bytes);
     }
 
     /// Begins or ends to watch whether the client goes away while its answer is being made. Each

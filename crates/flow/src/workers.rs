@@ -13,7 +13,7 @@ use watch::watchdog::{Pulse, Stage};
 
 use crate::clock::{CoarseClock, TICK};
 use crate::drain::Drain;
-use crate::progress::Connections;
+use crate::progress::{Busiest, Connections};
 
 /// A worker whose tick comes later than this stood still itself. It looks for slow clients at the
 /// next tick, when what they sent meanwhile has been read.
@@ -72,6 +72,7 @@ pub struct Workers {
     threads: Vec<JoinHandle<()>>,
     drains: Vec<Drain>,
     pulses: Vec<Pulse>,
+    busiest: Busiest,
     ended: mpsc::UnboundedReceiver<Ended>,
     panicked: usize,
 }
@@ -93,6 +94,7 @@ impl Workers {
             threads: Vec::with_capacity(count),
             drains: Vec::with_capacity(count),
             pulses: Vec::with_capacity(count),
+            busiest: Busiest::default(),
             ended,
             panicked: 0,
         };
@@ -105,6 +107,7 @@ impl Workers {
                 pulse: Pulse::new(&*name),
                 drain: Drain::new(),
                 registry: registry.clone(),
+                busiest: workers.busiest.clone(),
             };
             workers.pulses.push(thread.pulse.clone());
             workers.drains.push(thread.drain.clone());
@@ -131,6 +134,11 @@ impl Workers {
     /// The workers' signs of life, for a [`Watchdog`](watch::watchdog::Watchdog).
     pub fn pulses(&self) -> &[Pulse] {
         &self.pulses
+    }
+
+    /// Who keeps them busy.
+    pub fn busiest(&self) -> &Busiest {
+        &self.busiest
     }
 
     /// Waits until a worker ends, which none should before [`drain`](Self::drain): a panic outside
@@ -182,6 +190,7 @@ struct Thread {
     pulse: Pulse,
     drain: Drain,
     registry: Registry,
+    busiest: Busiest,
 }
 
 /// A runtime of this thread alone. A `LocalSet` on a shared one would write to itself through the
@@ -197,7 +206,7 @@ impl Thread {
             index: self.index,
             pulse: self.pulse,
             drain: self.drain,
-            connections: Connections::new(clock.clone()),
+            connections: Connections::new(clock.clone(), self.index, self.busiest),
             clock,
         };
         runtime.block_on(async {

@@ -59,6 +59,8 @@ pub struct Seen {
     pub asked: Cell<Option<Instant>>,
     /// Since when its statement waits for a server.
     pub waits: Cell<Option<Instant>>,
+    /// Since when it asks for nothing, where a transaction of its own is open meanwhile.
+    pub in_transaction: Cell<Option<Instant>>,
     /// Prepared statements that it has.
     pub prepared: Cell<usize>,
     /// Why it keeps its server connection beyond a transaction; empty where it doesn't.

@@ -33,6 +33,7 @@ use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::settings::{Settings, SettingsError};
+use crate::slow::SlowForms;
 
 /// Long statements that are looked into at once.
 const STUDIES_MAX: usize = 2;
@@ -92,6 +93,8 @@ pub struct Shared {
     /// Shared by the workers' pools, by what they limit.
     budgets: budgets::Budgets,
     counts: pool::Counts,
+    /// Statements that were slow.
+    pub(crate) slow: SlowForms,
     /// For what clients have sent and is not sent on yet.
     pub(crate) held: Memory,
     /// Clients by user and by database, where that is limited.
@@ -129,6 +132,7 @@ impl Shared {
             backends,
             budgets: budgets::Budgets::default(),
             counts: pool_counts(registry),
+            slow: SlowForms::default(),
             held: Memory::new(held_max),
             metrics: Metrics::new(registry),
             control,

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use watch::latencies::Latency;
 use watch::metrics::{Encoder, Label};
 
+use crate::backends::ExpiringRole;
 use crate::console::Snapshot;
+use crate::slow::SlowForm;
 
 /// The state at one moment, from what the console shows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -25,6 +27,12 @@ pub struct Status {
     pub backends: Vec<Backend>,
     /// For each database and user.
     pub pools: Vec<Pool>,
+    /// Forms of slow statements that took the most time.
+    #[serde(default)]
+    pub slow: Vec<SlowForm>,
+    /// Roles of the primary whose passwords end within 14 days.
+    #[serde(default)]
+    pub expiring: Vec<ExpiringRole>,
 }
 
 /// One server.
@@ -67,6 +75,12 @@ pub struct Pool {
     pub clients: u64,
     /// Clients that keep a server connection, as their session has state.
     pub pinned: u64,
+    /// Clients that ask for nothing, and have a transaction open.
+    #[serde(default)]
+    pub idle_in_transaction: u64,
+    /// How long the one of them has that asks for nothing for longest.
+    #[serde(default)]
+    pub idle_in_transaction_max_seconds: f64,
     /// Server connections that a client has for itself.
     pub leased: u64,
     /// Server connections that anybody may have.
@@ -94,6 +108,7 @@ impl Status {
             replica_queries: sum(|totals| totals.replica_queries),
             backends: snapshot.backends.iter().map(Backend::of).collect(),
             pools,
+            ..Self::default()
         }
     }
 }
@@ -112,6 +127,8 @@ impl Status {
         let sum = |of: fn(&Pool) -> u64| self.pools.iter().map(of).sum::<u64>() as f64;
         let help = "Clients that keep a server connection beyond a transaction.";
         gauge("clients_pinned", help, &[], sum(|pool| pool.pinned));
+        let help = "Clients that ask for nothing, and have a transaction open.";
+        gauge("clients_idle_in_transaction", help, &[], sum(|pool| pool.idle_in_transaction));
         let longest = self.pools.iter().map(|pool| pool.wait_max_seconds).fold(0.0, f64::max);
         let help = "How long the client has waited for a server that has waited longest.";
         gauge("longest_wait_seconds", help, &[], longest);
@@ -160,6 +177,8 @@ impl Pool {
             wait_max_seconds: row.wait_max.as_secs_f64(),
             clients: row.clients_active,
             pinned: row.clients_pinned,
+            idle_in_transaction: row.clients_in_transaction,
+            idle_in_transaction_max_seconds: row.in_transaction_max.as_secs_f64(),
             leased: row.servers_active,
             idle: row.servers_idle,
             lanes: row.lanes,
@@ -186,11 +205,12 @@ mod tests {
             ..PoolRow::default()
         };
         let totals = Totals { queries: 5, lane_queries: 4, ..Totals::default() };
-        let status = Status::of(&Snapshot {
+        let snapshot = Snapshot {
             pools: vec![pool("a"), pool("b")],
             totals: vec![("d".into(), totals), ("e".into(), totals)],
             ..Snapshot::default()
-        });
+        };
+        let status = Status::of(&snapshot);
         assert_eq!((status.connections, status.waiting), (10, 4));
         assert_eq!((status.queries, status.lane_queries), (10, 8));
         assert!((status.pools[0].wait_max_seconds - 1.5).abs() < 1e-9);

@@ -18,7 +18,6 @@ use flow::pool::{self, Pool};
 use flow::scratch::Scratch;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
-use watch::slow::SlowLimit;
 use wire::postgres::{Refusal, sqlstate};
 use wire::sql::Lifted;
 
@@ -36,6 +35,7 @@ use crate::pipeline::statements::Statements;
 use crate::server;
 use crate::settings::Settings;
 use crate::shared::{Call, Shared};
+use crate::slow::SlowNotes;
 use servers::{pool_settings, stopping};
 
 pub use lanes::HUNG;
@@ -102,7 +102,7 @@ pub struct Front {
     latencies: RefCell<HashMap<usize, Rc<BackendLatencies>>>,
     client_bytes: usize,
     /// Which statements are logged.
-    pub slow: SlowLimit,
+    pub slow: SlowNotes,
     /// How long requests on lanes run at present.
     pub norm: Norm,
     /// How long writes by lease run at present.
@@ -150,8 +150,8 @@ impl Front {
         let servers = Servers::new(shared.clone());
         let kept = pool_settings(&settings, shared.workers());
         let pool = Pool::new(servers.clone(), kept, shared.pool_counts());
-        let slow = SlowLimit::default();
-        slow.set(settings.slow_statement.get());
+        let slow = SlowNotes { forms: shared.slow.clone(), ..SlowNotes::default() };
+        slow.limit.set(settings.slow_statement.get());
         let front = Rc::new_cyclic(|me| Self {
             backends: shared.backends.clone(),
             scratch: worker.connections.scratch().clone(),

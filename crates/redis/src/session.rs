@@ -137,6 +137,7 @@ impl Session {
         self.asks_as(account);
         *self.card.name.borrow_mut() = Vec::new();
         *self.card.user.borrow_mut() = None;
+        client.set_user(None);
     }
 
     /// Operators see what holds for it now.

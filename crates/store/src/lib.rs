@@ -71,7 +71,7 @@ pub use checker::{Basis, Checked, Checker, LOOKUPS_AT_ONCE_MAX, PromiseHold, Und
 pub use refusal::QueryError;
 pub use settings::{MEMORY_MIN, Settings, SettingsError};
 pub use snapshot::{NameError, Snapshot};
-pub use store::{Applied, FlushError, OpenError, Store};
+pub use store::{Applied, FlushError, OpenError, Store, StoreSize};
 pub use view::{PolicyView, Scan};
 
 #[cfg(test)]

@@ -41,6 +41,19 @@ use troubles::Work;
 pub use apply::Applied;
 pub use flush::FlushError;
 
+/// How much there is in a store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreSize {
+    /// Files of points.
+    pub files: u64,
+    /// Bytes of these files.
+    pub files_bytes: u64,
+    /// Bytes of points that are in memory only, about.
+    pub memory_bytes: u64,
+    /// Series that there have been.
+    pub series: u64,
+}
+
 /// The embedded store of one process.
 #[derive(Debug)]
 pub struct Store {
@@ -134,6 +147,19 @@ impl Store {
         self.progress.applied()
     }
 
+    /// How much there is in it.
+    pub fn size(&self) -> StoreSize {
+        let state = self.lock().clone();
+        let files = || state.version.manifest.policies.values().flat_map(|of| &of.files);
+        let series = state.policies.values().map(|policy| u64::from(policy.series_bound));
+        StoreSize {
+            files: files().count() as u64,
+            files_bytes: files().map(|file| file.bytes + file.sidecar_bytes).sum(),
+            memory_bytes: self.memory.bytes(),
+            series: series.sum(),
+        }
+    }
+
     /// The files, for whoever looks at them.
     pub fn archive(&self) -> &Arc<Archive> {
         &self.archive
@@ -198,15 +224,8 @@ impl Store {
         let store = Arc::downgrade(self);
         registry.collect(move |encoder| {
             let Some(store) = store.upgrade() else { return };
+            let size = store.size();
             let state = store.lock().clone();
-            let entries = || state.version.manifest.policies.values();
-            let files: usize = entries().map(|entry| entry.files.len()).sum();
-            let bytes: u64 = entries()
-                .flat_map(|entry| entry.files.iter())
-                .map(|file| file.bytes + file.sidecar_bytes)
-                .sum();
-            let series: u64 =
-                state.policies.values().map(|policy| u64::from(policy.series_bound)).sum();
             let missing = || state.version.policies.values().flat_map(|of| &of.missing);
             let missing_points: u64 = missing().map(|of| of.points).sum();
             let gauges = [
@@ -222,10 +241,10 @@ impl Store {
                      damaged; not those that an operator has accepted.",
                     missing_points,
                 ),
-                ("weir_store_memory_bytes", "Points in memory only, about.", store.memory.bytes()),
-                ("weir_store_files", "Files of points.", files as u64),
-                ("weir_store_files_bytes", "Bytes of the files of points.", bytes),
-                ("weir_store_series", "Series there have been.", series),
+                ("weir_store_memory_bytes", "Points in memory only, about.", size.memory_bytes),
+                ("weir_store_files", "Files of points.", size.files),
+                ("weir_store_files_bytes", "Bytes of the files of points.", size.files_bytes),
+                ("weir_store_series", "Series there have been.", size.series),
             ];
             for (name, help, value) in gauges {
                 encoder.gauge(name, help, &[], value);

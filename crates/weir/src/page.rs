@@ -220,13 +220,19 @@ impl Watcher {
             (backend.name.clone(), mean + (newest - mean) * GAIN_WEIGHT)
         });
         self.gains = gains.collect();
+        let roles = status.postgres.iter().flat_map(|postgres| &postgres.expiring);
+        let roles = roles.map(|of| Expiry {
+            what: format!("password of PostgreSQL role {}", of.role),
+            at: of.ends_at,
+        });
+        let expiries = self.expiries.iter().cloned().chain(roles).collect();
         let (stalls, stalled) = measure::stalls(&self.sources.registry);
         Observation {
             at,
             status,
             stalls,
             stalled,
-            expiries: self.expiries.clone(),
+            expiries,
             away: BTreeMap::new(),
             gains: self.gains.clone(),
         }

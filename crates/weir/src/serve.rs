@@ -82,7 +82,7 @@ async fn live(
     let count = settings.worker_count();
     let (mut workers, addresses) = fronts.serve(count, &registry).map_err(Failure::other)?;
     let watchdog = start_watchdog(&settings, &workers, &registry)?;
-    let state = Arc::new(State::new(count, addresses, fronts.clone(), config));
+    let state = Arc::new(State::new(&workers, addresses, fronts.clone(), config));
     let page = admin.map(|port| serve_admin(port, &state, &registry, &settings)).transpose()?;
     tokio::spawn(systemd::watchdog(state::workers_turn(&workers, &registry)));
     systemd::ready();

@@ -95,8 +95,8 @@ fn writes() -> Vec<Row> {
         rows.push(status(Request::new(method, "/write?db=db"), go));
     }
     rows.push(same(Request::new("OPTIONS", "/write")));
-    rows.push(same(write("?db=db", LINE).header("Origin", "http://weir")));
-    rows.push(same(Request::new("OPTIONS", "/write").header("Origin", "http://weir")));
+    rows.push(same(write("?db=db", LINE).header("Origin", "http://localhost")));
+    rows.push(same(Request::new("OPTIONS", "/write").header("Origin", "http://localhost")));
     let foreign = "InfluxDB lets any web page write";
     for request in [write("?db=db", LINE), Request::new("OPTIONS", "/write")] {
         let request = request.header("Origin", "http://grafana");

@@ -144,7 +144,9 @@ fn clients_that_share_turns_by_their_addresses_hear_right_answers() {
     };
     let readers: Vec<_> = (0..24).map(reader).collect();
     for reader in readers {
-        assert!(reader.join().unwrap().body == whole.body);
+        let answer = reader.join().unwrap();
+        let (status, bytes) = (answer.status(), answer.body.len());
+        assert!(answer.body == whole.body, "{status}, {bytes} of {} bytes", whole.body.len());
     }
 }
 

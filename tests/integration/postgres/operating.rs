@@ -242,3 +242,35 @@ fn whoever_waits_for_a_server_can_be_cancelled_and_killed() {
     assert!(second.contains("57P01") || second.contains("closed"), "{second}");
     assert!(rows(&mut console, "SHOW CLIENTS").iter().all(|row| row["state"] != "waiting"));
 }
+
+#[test]
+fn the_status_shows_who_is_idle_in_a_transaction_what_is_slow_and_whose_password_ends() {
+    let cluster = Cluster::start();
+    cluster.create_user("ends", "secret");
+    cluster.sql("ALTER ROLE ends VALID UNTIL 'tomorrow'");
+    let weir = weir(&[&cluster], "slow-statement = \"50ms\"");
+    let mut app = client(&weir).expect("let in");
+    for seconds in ["0.06", "0.07"] {
+        app.batch_execute(&format!("SELECT pg_sleep({seconds})")).expect("it is run");
+    }
+    app.batch_execute("BEGIN; SELECT 1").expect("it is run");
+    let status =
+        |at: &str| weir.ask_admin("/status").json().pointer(at).cloned().unwrap_or_default();
+    wait::until("it is idle in its transaction", wait::LONG, || {
+        status("/postgres/pools/0/idle_in_transaction") == 1
+    });
+    assert!(status("/postgres/pools/0/idle_in_transaction_max_seconds").as_f64() > Some(0.0));
+    let slow = status("/postgres/slow/0");
+    let statement = slow["statement"].as_str().unwrap_or_default();
+    assert!(statement.contains("pg_sleep") && !statement.contains("0.0"), "{slow}");
+    assert!(slow["count"] == 2 && slow["max_seconds"].as_f64() >= Some(0.07), "{slow}");
+    wait::until("the end of a password is known", wait::LONG, || {
+        status("/postgres/expiring/0/role") == "ends"
+    });
+    app.batch_execute("COMMIT").expect("it is run");
+    wait::until("it is idle in none", wait::LONG, || {
+        status("/postgres/pools/0/idle_in_transaction") == 0
+    });
+    let shown = weir.ask_admin("/history").text();
+    assert!(shown.contains("password of PostgreSQL role ends ends in"), "{shown}");
+}

@@ -66,6 +66,9 @@ pub(crate) trait Listening {
     /// Waits for a client.
     async fn accept(&self) -> io::Result<(Socket, Self::Peer)>;
 
+    /// The address of a client, where it has one.
+    fn address(peer: &Self::Peer) -> Option<SocketAddr>;
+
     /// Whether the process itself has dialled a connection.
     fn is_own(socket: &Socket, peer: &Self::Peer) -> bool;
 
@@ -79,6 +82,10 @@ impl Listening for TcpListener {
     async fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
         let (stream, peer) = Self::accept(self).await?;
         Ok((Socket::Tcp(stream), peer))
+    }
+
+    fn address(peer: &SocketAddr) -> Option<SocketAddr> {
+        Some(*peer)
     }
 
     fn is_own(socket: &Socket, peer: &SocketAddr) -> bool {
@@ -164,10 +171,11 @@ impl<H> Acceptor<H> {
             );
             return;
         }
-        self.admit(socket, peer);
+        let address = L::address(&peer);
+        self.admit(socket, address, peer);
     }
 
-    fn admit<R, F>(&self, socket: Socket, peer: R)
+    fn admit<R, F>(&self, socket: Socket, address: Option<SocketAddr>, peer: R)
     where
         R: fmt::Debug + 'static,
         H: Fn(Stream, R) -> F + 'static,
@@ -182,7 +190,7 @@ impl<H> Acceptor<H> {
         };
         let held = Held::new(counts, permit, self.worker.drain.guard());
         let handle = Rc::clone(&self.handle);
-        let opened = self.worker.connections.open(&self.limits);
+        let opened = self.worker.connections.open(&self.limits, address);
         let stream = Stream::plain(socket, opened);
         let Some(tls) = self.endpoint.tls.clone() else {
             let serving = handle(stream, peer);
@@ -236,6 +244,10 @@ impl Listening for UnixListener {
     async fn accept(&self) -> io::Result<(Socket, Peer)> {
         let (stream, _) = Self::accept(self).await?;
         Ok((Socket::Unix(stream), Peer))
+    }
+
+    fn address(_: &Peer) -> Option<SocketAddr> {
+        None
     }
 
     /// Who dials looks at that, and knows it for certain.

@@ -1,8 +1,10 @@
 //! A worker's connections, and the sweep over them.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
+use super::busiest::{Busiest, Round};
 use super::slot::Slot;
 use super::{Limits, Progress};
 use crate::clock::{CoarseClock, TICK};
@@ -16,6 +18,9 @@ struct Table {
     clock: CoarseClock,
     scratch: Scratch,
     slots: RefCell<Slots>,
+    round: RefCell<Round>,
+    /// Where the worker of that number shows the busiest ones.
+    shown: (usize, Busiest),
 }
 
 #[derive(Default)]
@@ -30,8 +35,9 @@ struct Slots {
 const PARTS: usize = (1000 / TICK.as_millis()) as usize;
 
 impl Connections {
-    pub(crate) fn new(clock: CoarseClock) -> Self {
-        Self(Rc::new(Table { clock, scratch: Scratch::new(), slots: RefCell::default() }))
+    pub(crate) fn new(clock: CoarseClock, worker: usize, busiest: Busiest) -> Self {
+        let (scratch, slots, round) = (Scratch::new(), RefCell::default(), RefCell::default());
+        Self(Rc::new(Table { clock, scratch, slots, round, shown: (worker, busiest) }))
     }
 
     /// The worker's read buffer.
@@ -39,9 +45,9 @@ impl Connections {
         &self.0.scratch
     }
 
-    /// Adds a connection, idle as of now.
-    pub(crate) fn open(&self, limits: &Rc<Limits>) -> Opened {
-        let slot = Rc::new(Slot::new(Rc::clone(limits), self.0.clock.clone()));
+    /// Adds a connection, idle as of now, from that address unless it came over a Unix socket.
+    pub(crate) fn open(&self, limits: &Rc<Limits>, address: Option<SocketAddr>) -> Opened {
+        let slot = Rc::new(Slot::new(Rc::clone(limits), self.0.clock.clone(), address));
         let index = self.0.slots.borrow_mut().put(Rc::clone(&slot));
         Opened { progress: Progress(slot), table: self.clone(), index }
     }
@@ -52,14 +58,20 @@ impl Connections {
         slots.slots.len() - slots.free.len()
     }
 
-    /// Looks at the next part of the connections and closes what takes too long.
+    /// Looks at the next part of the connections and closes what takes too long; at the end of a
+    /// round shows the busiest.
     pub(crate) fn sweep(&self) {
         let now = self.0.clock.now();
         let (mut at, end) = {
             let mut slots = self.0.slots.borrow_mut();
-            let at = if slots.next < slots.slots.len() { slots.next } else { 0 };
+            let is_over = slots.next >= slots.slots.len();
+            let at = if is_over { 0 } else { slots.next };
             let end = slots.slots.len().min(at + slots.slots.len() / PARTS + 1);
             slots.next = end;
+            if is_over {
+                let (worker, busiest) = &self.0.shown;
+                busiest.put(*worker, self.0.round.borrow_mut().end());
+            }
             (at, end)
         };
         while at < end {
@@ -67,6 +79,7 @@ impl Connections {
             let slot = self.0.slots.borrow().slots.get(at).and_then(Clone::clone);
             if let Some(slot) = slot {
                 slot.check(now);
+                self.0.round.borrow_mut().look(&slot, now);
             }
             at += 1;
         }
@@ -110,7 +123,7 @@ impl Drop for Opened {
 
 #[cfg(test)]
 mod tests {
-    use super::{Connections, PARTS};
+    use super::{Busiest, Connections, PARTS};
     use crate::clock::CoarseClock;
     use crate::progress::{Limits, Slow, Timeouts};
     use std::rc::Rc;
@@ -123,9 +136,9 @@ mod tests {
         let registry = Registry::new();
         let timeouts = Timeouts { idle: units::Duration::from_secs(300), ..Timeouts::default() };
         let limits = Rc::new(Limits::new("test", &timeouts, &registry));
-        let connections = Connections::new(clock.clone());
+        let connections = Connections::new(clock.clone(), 0, Busiest::default());
         for count in [0, 1, 7, PARTS, 1003] {
-            let opened: Vec<_> = (0..count).map(|_| connections.open(&limits)).collect();
+            let opened: Vec<_> = (0..count).map(|_| connections.open(&limits, None)).collect();
             assert_eq!(connections.count(), count);
             clock.set(clock.now() + Duration::from_secs(301));
             (0..PARTS + 1).for_each(|_| connections.sweep());
@@ -139,13 +152,33 @@ mod tests {
     }
 
     #[test]
-    fn places_are_used_again() {
-        let connections = Connections::new(CoarseClock::new());
+    fn a_round_shows_who_is_busy() {
+        let (clock, busiest) = (CoarseClock::new(), Busiest::default());
+        let connections = Connections::new(clock.clone(), 3, busiest.clone());
         let limits = Limits::new("test", &Timeouts::default(), &Registry::new());
         let limits = Rc::new(limits);
-        let _stays = connections.open(&limits);
+        let from = ([127, 0, 0, 1], 5).into();
+        let (busy, _idle) =
+            (connections.open(&limits, Some(from)), connections.open(&limits, None));
+        busy.progress.read(1000);
+        busy.progress.set_user(Some("ada"));
+        clock.set(clock.now() + Duration::from_secs(2));
+        (0..PARTS + 1).for_each(|_| connections.sweep());
+        let shown = busiest.shown();
+        let [client] = &*shown else { panic!("{shown:?}") };
+        assert_eq!((&*client.gateway, &*client.address), ("test", "127.0.0.1:5"));
+        assert_eq!((client.user.as_deref(), client.bytes_per_second), (Some("ada"), 500.0));
+        assert_eq!(client.waiting_seconds, 2.0);
+    }
+
+    #[test]
+    fn places_are_used_again() {
+        let connections = Connections::new(CoarseClock::new(), 0, Busiest::default());
+        let limits = Limits::new("test", &Timeouts::default(), &Registry::new());
+        let limits = Rc::new(limits);
+        let _stays = connections.open(&limits, None);
         for _ in 0..100 {
-            drop(connections.open(&limits));
+            drop(connections.open(&limits, None));
         }
         assert_eq!(connections.0.slots.borrow().slots.len(), 2);
     }

@@ -1,16 +1,20 @@
 //! What is known of one connection.
 
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use super::busiest::Look;
 use super::{Limits, Phase, Slow};
 use crate::clock::CoarseClock;
 
 /// How long, at the rate that is demanded, what a body has brought may take to come again: it is
 /// held in memory meanwhile.
 const BODY_HELD: Duration = Duration::from_secs(600);
+/// The least time of which bytes are counted as a rate.
+const LOOK_MIN: Duration = Duration::from_millis(900);
 
 /// One connection's phase and times. On one thread, so plain cells do.
 pub(super) struct Slot {
@@ -34,12 +38,34 @@ pub(super) struct Slot {
     left: Cell<bool>,
     /// The task to wake when the connection is closed from here.
     waker: RefCell<Option<Waker>>,
+    traffic: Traffic,
+}
+
+/// What operators see of a connection.
+struct Traffic {
+    /// Where the client comes from, but over a Unix socket.
+    address: Option<SocketAddr>,
+    user: RefCell<Option<Box<str>>>,
+    /// Bytes in both directions.
+    bytes: Cell<u64>,
+    /// Since when the client has heard nothing, where it has asked for something.
+    asked: Cell<Option<Instant>>,
+    /// When it was looked at last, how many bytes there were, and what was seen.
+    looked: Cell<(Instant, u64, Look)>,
 }
 
 impl Slot {
-    pub(super) fn new(limits: Rc<Limits>, clock: CoarseClock) -> Self {
+    pub(super) fn new(limits: Rc<Limits>, clock: CoarseClock, address: Option<SocketAddr>) -> Self {
         let now = clock.now();
+        let traffic = Traffic {
+            address,
+            user: RefCell::default(),
+            bytes: Cell::new(0),
+            asked: Cell::new(None),
+            looked: Cell::new((now, 0, Look::default())),
+        };
         Self {
+            traffic,
             patience: Cell::new(limits.write.unwrap_or(Duration::MAX)),
             limits,
             clock,
@@ -58,6 +84,42 @@ impl Slot {
 
     pub(super) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.traffic.address
+    }
+
+    pub(super) fn user(&self) -> Option<String> {
+        self.traffic.user.borrow().as_deref().map(str::to_owned)
+    }
+
+    pub(super) fn set_user(&self, user: Option<&str>) {
+        let mut known = self.traffic.user.borrow_mut();
+        if known.as_deref() != user {
+            *known = user.map(Box::from);
+        }
+    }
+
+    /// What has happened in the last second or so.
+    pub(super) fn look(&self, now: Instant) -> Look {
+        let Traffic { bytes, asked, looked, .. } = &self.traffic;
+        let (at, before, last) = looked.get();
+        let passed = now.saturating_duration_since(at);
+        if passed < LOOK_MIN {
+            return last;
+        }
+        let since = |asked: Instant| now.saturating_duration_since(asked).as_secs_f64();
+        let rate = (bytes.get() - before) as f64 / passed.as_secs_f64();
+        let look = Look { rate, waiting: asked.get().map_or(0.0, since) };
+        looked.set((now, bytes.get(), look));
+        look
+    }
+
+    #[inline]
+    pub(super) fn answered(&self, bytes: usize) {
+        self.traffic.bytes.set(self.traffic.bytes.get() + bytes as u64);
+        self.traffic.asked.set(None);
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -118,6 +180,10 @@ impl Slot {
             self.enter(Phase::Header);
         }
         let now = self.clock.now();
+        self.traffic.bytes.set(self.traffic.bytes.get() + bytes as u64);
+        if self.traffic.asked.get().is_none() {
+            self.traffic.asked.set(Some(now));
+        }
         self.read_at.set(now);
         self.received.set(self.received.get() + bytes as u64);
         if let Some(due) = self.due.get().filter(|_| self.phase.get() == Phase::Body) {
@@ -137,6 +203,7 @@ impl Slot {
     /// Only the time for which it has taken nothing counts against a client.
     #[inline]
     pub(super) fn took(&self, bytes: usize) {
+        self.answered(bytes);
         let rate = self.limits.answer_rate;
         if rate == 0 {
             return self.wrote();
@@ -226,7 +293,7 @@ mod tests {
         let clock = CoarseClock::new();
         let timeouts = Timeouts { idle: units::Duration::from_secs(300), ..Timeouts::default() };
         let limits = Limits::new("test", &timeouts, &Registry::new());
-        (Slot::new(Rc::new(limits), clock.clone()), clock)
+        (Slot::new(Rc::new(limits), clock.clone(), None), clock)
     }
 
     fn after(clock: &CoarseClock, seconds: u64) {
@@ -339,6 +406,28 @@ mod tests {
             after(&clock, 100);
             assert_eq!(overdue(&slot, &clock), None);
         }
+    }
+
+    #[test]
+    fn a_client_waits_from_its_first_byte_to_its_answer() {
+        let (slot, clock) = slot();
+        let look = || slot.look(clock.now());
+        after(&clock, 2);
+        assert_eq!((look().rate, look().waiting), (0.0, 0.0));
+        slot.read(100);
+        after(&clock, 2);
+        slot.read(100);
+        after(&clock, 2);
+        let seen = look();
+        assert_eq!((seen.rate, seen.waiting), (50.0, 4.0));
+        slot.answered(300);
+        after(&clock, 1);
+        let seen = look();
+        assert_eq!((seen.rate, seen.waiting), (300.0, 0.0));
+        assert_eq!(look().rate, 300.0, "the same second");
+        assert_eq!(slot.user(), None);
+        slot.set_user(Some("ada"));
+        assert_eq!(slot.user().as_deref(), Some("ada"));
     }
 
     #[test]

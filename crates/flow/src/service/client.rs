@@ -206,6 +206,11 @@ impl<S: Service> Client<S> {
         self.hears_no_answers.get()
     }
 
+    /// Who it is, where it has logged in: operators see it.
+    pub fn set_user(&self, user: Option<&str>) {
+        self.outlet.progress().set_user(user);
+    }
+
     /// Says whether it is there to be sent what it has not asked for: then it is not idle.
     pub fn listens(&self, is_listening: bool) {
         self.is_listening.set(is_listening);

@@ -16,7 +16,7 @@ use http::HeaderValue;
 use journal::Journal;
 use sched::Slice;
 use serde::Serialize;
-use store::Store;
+use store::{Store, StoreSize};
 use tokio::runtime::Handle;
 use watch::metrics::Registry;
 
@@ -33,6 +33,7 @@ use crate::assembly::{Deliveries, Parts, PreparedDeliveries};
 use crate::backends::{BackendStatus, STOP_GRACE};
 use crate::collisions::{Collisions, CollisionsStatus};
 use crate::delivery::{Pace, StartError};
+use crate::embedded::Embedded;
 use crate::settings::{BackendError, BackendSettings, Settings, SettingsError};
 
 /// What one more connection than `max-connections` hears.
@@ -144,6 +145,32 @@ struct Status {
     /// Points that overwrote others; absent where nobody looks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     collisions: Option<CollisionsStatus>,
+    /// What is in the embedded store; absent where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<StoreStatus>,
+}
+
+/// What `weir status` shows of the embedded store.
+#[derive(Debug, Serialize)]
+struct StoreStatus {
+    /// Files of points.
+    files: u64,
+    /// Bytes of these files.
+    files_bytes: u64,
+    /// Bytes of points that are in memory only, about.
+    memory_bytes: u64,
+    /// Series that there have been.
+    series: u64,
+    /// Queries that run.
+    queries: usize,
+}
+
+impl StoreStatus {
+    fn of(embedded: &Embedded) -> Self {
+        let StoreSize { files, files_bytes, memory_bytes, series } = embedded.store().size();
+        let queries = embedded.queries().active();
+        Self { files, files_bytes, memory_bytes, series, queries }
+    }
 }
 
 impl Gateway {
@@ -335,6 +362,7 @@ impl front::Front for Gateway {
             points_accepted: self.metrics.accepted.get(),
             connections: self.ports.connections.used(),
             collisions: self.collisions.as_ref().map(|of| of.status(self.shows_values())),
+            store: self.deliveries.embedded.as_deref().map(StoreStatus::of),
         }
     }
 

@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 
 use super::Front;
 use super::answer::{self, Answer};
+use super::auth::User;
 use super::origin::Page;
 use super::request_id::{REQUEST_ID, X_REQUEST_ID};
 use super::requests::Requests;
@@ -50,6 +51,13 @@ pub struct Connection {
     pub tls: bool,
     /// Closes it where its client reads nothing and others are to have what that takes.
     pub hang_up: Arc<Notify>,
+}
+
+impl Connection {
+    /// Whose its last request was.
+    pub fn note_user(&self, user: Option<&User>) {
+        self.progress.set_user(user.map(|user| &*user.name));
+    }
 }
 
 /// Serves a connection until the client or the drain ends it.

@@ -207,6 +207,7 @@ impl Request<'_> {
         let auth = &self.front.gateway.auth;
         let asker = Asker { peer: self.connection.peer, database: self.parameters.get("db") };
         let user = auth.user(name.into(), password.into(), &self.head.headers, &asker).await?;
+        self.connection.note_user(user.as_deref());
         let q = self.parameters.get("q").trim();
         if q.is_empty() {
             return Err(bad_request("missing required parameter \"q\""));

@@ -137,6 +137,7 @@ impl<'a> Write<'a> {
         let precision = self.precision().ok()?;
         let (db, rp) = self.target().ok()?;
         let user = gateway.auth.known_writer(name, password, self.headers, db).ok()?;
+        self.connection.note_user(user.as_deref());
         let writer = self.writer(user.as_ref()).ok()?;
         let room = gateway.admission.room_now()?;
         let destination = gateway.find(db, rp).ok()?;
@@ -180,6 +181,7 @@ impl<'a> Write<'a> {
         let asker =
             Asker { peer: self.connection.peer, database: self.target().map_or("", |(db, _)| db) };
         let user = gateway.auth.user(name, password, self.headers, &asker).await?;
+        self.connection.note_user(user.as_deref());
         self.connection.progress.body();
         let precision = self.precision()?;
         let (db, rp) = self.target()?;

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use watch::metrics::Counter;
 
 use super::status::Told;
-use super::{Logins, Moment, Standing, StartError};
+use super::{ExpiringRole, Logins, Moment, Standing, StartError};
 use crate::auth::Credentials;
 use crate::server::{DialError, Dialled, Identity, Server, dial};
 use crate::settings::BackendSettings;
@@ -80,6 +80,7 @@ pub struct Backend {
     round_trip_us: AtomicU32,
     heard: AtomicU64,
     logins: Logins,
+    expiring: ArcSwap<Vec<ExpiringRole>>,
     reads: Counter,
     pub(super) parameters: ArcSwapOption<Vec<(String, String)>>,
     pub(super) told: ArcSwap<Told>,
@@ -109,11 +110,22 @@ impl Backend {
             round_trip_us: AtomicU32::new(0),
             heard: AtomicU64::new(0),
             logins: Logins::default(),
+            expiring: ArcSwap::default(),
             reads: Counter::new(),
             parameters: ArcSwapOption::empty(),
             told: ArcSwap::from_pointee(Told::default()),
             poke: Notify::new(),
         })
+    }
+
+    /// Roles whose passwords end soon, as of when it was asked last.
+    pub fn expiring(&self) -> Vec<ExpiringRole> {
+        self.expiring.load().to_vec()
+    }
+
+    /// Takes in which those are.
+    pub(super) fn set_expiring(&self, roles: Vec<ExpiringRole>) {
+        self.expiring.store(Arc::new(roles));
     }
 
     /// The database that Weir itself connects to.

@@ -15,6 +15,7 @@
 
 mod backend;
 mod choose;
+mod expiring;
 mod facts;
 mod history;
 mod logins;
@@ -46,6 +47,7 @@ use tokio::time::timeout;
 
 pub use backend::Backend;
 use backend::Changed;
+pub use expiring::ExpiringRole;
 pub use facts::{Facts, FactsError};
 pub use history::Lag;
 pub use logins::{Login, Logins};

@@ -9,7 +9,7 @@ use wire::postgres::sqlstate;
 
 use super::facts::{ClusterFacts, Facts, IDENTITY, PARAMETERS, check_version, question};
 use super::picture::Noted;
-use super::{Backend, Moment, Shared, Standing, logins};
+use super::{Backend, Moment, Shared, Standing, expiring, logins};
 use crate::server::{AskLimits, Conversation, DialError, QueryError, dial};
 
 /// Bytes of an answer; it is one row of six values.
@@ -43,6 +43,8 @@ struct Link {
     logins_asked: Option<Instant>,
     /// What it said.
     logins: Option<String>,
+    /// When it was asked about passwords that end soon.
+    expiring_asked: Instant,
 }
 
 /// Why a poll came to nothing.
@@ -208,9 +210,25 @@ impl Link {
         };
         let question = question(cluster.is_some());
         let cluster = cluster.unwrap_or_default();
-        let mut link = Self { talk, cluster, question, logins_asked: None, logins: None };
+        let (logins_asked, logins, expiring_asked) = (None, None, Instant::now());
+        let mut link = Self { talk, cluster, question, logins_asked, logins, expiring_asked };
         link.ask_logins(backend, limit).await?;
+        link.ask_expiring(backend, limit).await?;
         Ok(link)
+    }
+
+    /// Which passwords end soon; a server that does not say so has none.
+    async fn ask_expiring(&mut self, backend: &Backend, limit: Duration) -> Result<(), PollError> {
+        let limits = AskLimits { bytes: ANSWER_BYTES_MAX, time: limit };
+        self.expiring_asked = Instant::now();
+        match self.talk.ask(expiring::QUESTION, &[], limits).await {
+            Ok(rows) => backend.set_expiring(expiring::read(&rows)),
+            Err(QueryError::Refused(error)) if error.severity == "ERROR" => {
+                tracing::debug!(backend = backend.name(), %error, "no password's end is known");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     /// Whether anything has changed that logins depend on, and what.
@@ -249,6 +267,9 @@ impl Link {
         backend.note_round_trip(begun.elapsed());
         if self.logins_asked.is_some_and(|asked| asked.elapsed() >= logins::PAUSE) {
             self.ask_logins(backend, limit).await?;
+        }
+        if self.expiring_asked.elapsed() >= expiring::PAUSE {
+            self.ask_expiring(backend, limit).await?;
         }
         Ok(Facts::read(&rows, self.cluster)?)
     }

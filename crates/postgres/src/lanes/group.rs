@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use flow::lanes::{self, Load, Norm};
 use watch::latencies::Latencies;
-use watch::slow::SlowLimit;
 use wire::postgres::Refusal;
 use wire::sql::Strings;
 
@@ -19,6 +18,7 @@ use crate::connection::Record;
 use crate::pipeline::prepared::Prepared;
 use crate::pipeline::settings::Applied;
 use crate::server::CancelKey;
+use crate::slow::SlowNotes;
 
 /// Whose statements a lane takes: nothing that a statement can see differs between them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -57,8 +57,8 @@ pub struct Known {
     pub heard: Cell<Instant>,
     /// How long those on all lanes of the worker run.
     pub norm: Norm,
-    /// Which of them are logged.
-    pub slow: SlowLimit,
+    /// What becomes of those that are slow.
+    pub slow: SlowNotes,
     /// The server is a replica.
     pub is_replica: bool,
     /// How it reads strings.

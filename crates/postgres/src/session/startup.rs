@@ -367,6 +367,7 @@ impl Entrance {
         let admitted = front.shared.admit(&asked.database, &asked.user)?;
         // Whoever is refused from here on is told by the outlet.
         let stream = self.stream.take().ok_or(NoSession::Gone)?;
+        stream.progress().set_user(Some(&asked.user));
         let minor = asked.minor;
         let outlet = Outlet::new(stream, front.settings().lanes.reply_spill.len());
         let client = front.came(outlet.clone());

@@ -92,7 +92,13 @@ impl Shared {
     pub(super) fn show(&self, seen: &Snapshot) {
         let backends = self.backends.status();
         let backends = backends.iter().map(|of| self.backend(of, seen)).collect();
-        let status = Status::of(&Snapshot { backends, ..seen.clone() });
+        let snapshot = Snapshot { backends, ..seen.clone() };
+        let primary = self.backends.primary().ok();
+        let status = Status {
+            slow: self.slow.shown(),
+            expiring: primary.map(|primary| primary.expiring()).unwrap_or_default(),
+            ..Status::of(&snapshot)
+        };
         self.operated.shown.store(Arc::new(status));
     }
 

@@ -222,6 +222,10 @@ impl PoolRow {
             }
             None => self.clients_active += 1,
         }
+        if let Some(since) = client.seen().in_transaction.get() {
+            self.clients_in_transaction += 1;
+            self.in_transaction_max = self.in_transaction_max.max(since.elapsed());
+        }
         self.clients_pinned += u64::from(!client.seen().pinned.get().is_empty());
     }
 

@@ -41,7 +41,7 @@ impl Front {
         let idle = some(settings.pool.idle_timeout);
         let hung = some(settings.timeouts.query).unwrap_or(HUNG);
         self.pool.set_settings(pool_settings(&settings, self.shared.workers()));
-        self.slow.set(settings.slow_statement.get());
+        self.slow.limit.set(settings.slow_statement.get());
         self.groups.borrow_mut().retain(|_, group| {
             let own = settings.database_there(&group.key.database).and_then(|of| of.max_age);
             let upkeep = lanes::Upkeep {

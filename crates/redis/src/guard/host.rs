@@ -204,6 +204,7 @@ impl Host {
             name: server.name.clone(),
             url: server.url.clone(),
             findings,
+            evicted: server.seen.as_ref().ok().map(|seen| seen.evicted),
             told: server.told_words.clone(),
         });
         self.shown.put(shown::Host {

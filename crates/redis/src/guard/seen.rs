@@ -47,6 +47,8 @@ pub struct Seen {
     pub changes: u64,
     /// How long its last fork took, in microseconds.
     pub fork_us: u64,
+    /// Keys that it has evicted for want of memory since it started.
+    pub evicted: u64,
     /// How it is set, if it says so.
     pub settings: Option<Settings>,
 }
@@ -139,6 +141,7 @@ impl Seen {
             saved_at: number("rdb_last_save_time").unwrap_or_default(),
             changes: number("rdb_changes_since_last_save").unwrap_or_default(),
             fork_us: number("latest_fork_usec").unwrap_or_default(),
+            evicted: number("evicted_keys").unwrap_or_default(),
             settings: Settings::read(settings),
         };
         if is("aof_rewrite_scheduled", "1") {
@@ -191,7 +194,7 @@ mod tests {
         aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:61\r\n\
         aof_current_rewrite_time_sec:-1\r\naof_last_bgrewrite_status:ok\r\n\
         aof_last_write_status:ok\r\naof_current_size:200\r\naof_base_size:100\r\n\
-        aof_delayed_fsync:12\r\n# Stats\r\nlatest_fork_usec:340\r\n# Replication\r\n\
+        aof_delayed_fsync:12\r\n# Stats\r\nevicted_keys:5\r\nlatest_fork_usec:340\r\n# Replication\r\n\
         role:master\r\nconnected_slaves:2\r\nmaster_repl_offset:14\r\n# Keyspace\r\n\
         db0:keys=4,expires=1,avg_ttl=0\r\n";
 
@@ -214,6 +217,7 @@ mod tests {
         let aof = Aof { bytes: 200, base_bytes: 100, delayed: 12, has_failed: false };
         assert_eq!((seen.aof, seen.keys, seen.replicas), (Some(aof), Some(4), 2));
         assert_eq!((seen.changes, seen.saved_at, seen.fork_us), (7, 1_795_574_208, 340));
+        assert_eq!(seen.evicted, 5);
         let settings = seen.settings.unwrap();
         assert_eq!((settings.save.as_str(), settings.rewrite_percent), ("3600 1 300 100", 100));
         assert!(settings.no_fsync_on_rewrite && settings.dir == Path::new("/data"));

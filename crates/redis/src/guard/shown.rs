@@ -40,6 +40,9 @@ pub struct Server {
     pub url: String,
     /// What is wrong with how it persists.
     pub findings: Vec<Finding>,
+    /// Keys that it has evicted for want of memory since it started; absent where it says nothing.
+    #[serde(default)]
+    pub evicted: Option<u64>,
     /// What it was told last, and what came of it.
     pub told: Option<String>,
 }

@@ -208,6 +208,7 @@ impl Session {
                 };
                 front.shared.slowing.succeeded(place, &user);
                 if let Some(login) = login.upgrade() {
+                    apart.client().set_user(Some(&user));
                     login.ends(Outcome::In(LoggedIn { identity, account, user, hello }));
                     apart.answer(&answer);
                 }

@@ -20,6 +20,10 @@ const LAG_SECONDS_MAX: f64 = 10.0;
 const WAIT_SECONDS_MAX: f64 = 1.0;
 /// What has waited longer for the disk of an append-only file is worth a word.
 const NOT_DURABLE_SECONDS_MAX: f64 = 2.0;
+/// A client that has left a transaction open for longer is worth a word.
+const IDLE_SECONDS_MAX: f64 = 60.0;
+/// A journal that lasts longer is not worth a word.
+const LASTS_SECONDS_MAX: f64 = 30.0 * 86_400.0;
 /// A backlog whose oldest point is older is worth a word.
 const BACKLOG_SECONDS_MAX: f64 = 30.0;
 
@@ -140,7 +144,7 @@ fn of_journal(journal: &Journal, found: &mut FindingList) {
 fn lasts(journal: Option<&Journal>) -> String {
     match journal.map(|journal| (journal.full, journal.until_full_seconds)) {
         Some((true, _)) => "; the journal is full".to_owned(),
-        Some((_, Some(left))) if left < 365.0 * 86_400.0 => {
+        Some((_, Some(left))) if left < LASTS_SECONDS_MAX => {
             format!("; the journal lasts {} more", seconds(left))
         }
         _ => String::new(),
@@ -277,14 +281,31 @@ fn of_postgres(status: &Status, found: &mut FindingList) {
             found.warn(40.0, text, "SELECT * FROM pg_stat_replication on the primary");
         }
     }
-    let waits = postgres.pools.iter().filter(|pool| pool.wait_max_seconds > WAIT_SECONDS_MAX);
-    for pool in waits {
-        let (db, user, longest) = (&pool.database, &pool.user, seconds(pool.wait_max_seconds));
-        let waiting = count(pool.waiting);
+    for pool in &postgres.pools {
+        of_pool(pool, found);
+    }
+}
+
+fn of_pool(pool: &postgres::status::Pool, found: &mut FindingList) {
+    let (db, user) = (&pool.database, &pool.user);
+    if pool.wait_max_seconds > WAIT_SECONDS_MAX {
+        let (waiting, longest) = (count(pool.waiting), seconds(pool.wait_max_seconds));
         let text = format!(
             "{waiting} clients of {user} at {db} wait for a PostgreSQL connection, {longest} so far"
         );
         found.warn(48.0, text, "SHOW POOLS; then raise pool-size, or end what holds connections");
+    }
+    if pool.idle_in_transaction_max_seconds > IDLE_SECONDS_MAX {
+        let idle = count(pool.idle_in_transaction);
+        let longest = seconds(pool.idle_in_transaction_max_seconds);
+        let text = format!(
+            "{idle} clients of {user} at {db} are idle in a transaction, the longest for {longest}"
+        );
+        found.warn(
+            38.0,
+            text,
+            "SHOW CLIENTS; then KILL_CLIENT, or idle_in_transaction_session_timeout",
+        );
     }
 }
 

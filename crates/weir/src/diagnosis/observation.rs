@@ -12,7 +12,7 @@ const EXPIRY_SECONDS: f64 = 14.0 * 86_400.0;
 /// A certificate or a password that ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expiry {
-    /// What it is, as `certificate /etc/weir/cert.pem`.
+    /// What it is, as `certificate /etc/weir/cert.pem` or `password of PostgreSQL role app`.
     pub what: String,
     /// When it ends, in seconds since 1970.
     pub at: f64,

@@ -252,7 +252,7 @@
     if (journal.disk_full) return used + ", ITS DISK IS FULL";
     if (journal.full) return used + ", FULL";
     const left = journal.until_full_seconds;
-    return used + (left != null && left < 365 * 86400 ? ", full in " + seconds(left) : ", not growing");
+    return used + (left != null && left < 30 * 86400 ? ", full in " + seconds(left) : ", not growing");
   }
   // Rows are made once and changed where they differ, so that a selection and a reader stay.
   function keep(list, length, fresh) {
@@ -401,7 +401,8 @@
   function parts() {
     const status = frame.status;
     if (status.influx) influx(status.influx);
-    if (status.store) facts("store", "Embedded store", count(status.store.files) + " files of " + bytes(status.store.files_bytes) + ", " + bytes(status.store.memory_bytes) + " in memory, " + count(status.store.series) + " series, " + count(status.store.queries) + " queries running");
+    const store = status.influx && status.influx.store;
+    if (store) facts("store", "Embedded store", count(store.files) + " files of " + bytes(store.files_bytes) + ", " + bytes(store.memory_bytes) + " in memory, " + count(store.series) + " series, " + count(store.queries) + " queries running");
     if (status.postgres) postgres(status.postgres);
     if (status.redis) redis(status.redis);
     aof(status["redis.aof"] || []);
@@ -451,7 +452,14 @@
         ["database", "left", (of) => of.database], ["user", "left", (of) => of.user], ["mode", "left", (of) => of.mode], ["clients", "", (of) => count(of.clients)], ["waiting", "", (of) => count(of.waiting)],
         ["longest", "", (of) => (of.waiting ? seconds(of.wait_max_seconds) : "-")], ["pinned", "", (of) => count(of.pinned)], ["leased", "", (of) => count(of.leased)], ["idle", "", (of) => count(of.idle)],
         ["lanes", "", (of) => count(of.lanes)], ["on lanes", "", (of) => count(of.lane_statements)],
+        ["idle in transaction", "", (of) => (of.idle_in_transaction ? count(of.idle_in_transaction) + " for " + seconds(of.idle_in_transaction_max_seconds) : "-")],
       ], pools);
+    }
+    if (status.slow.length || made.get("postgres").querySelector(".table-slowstatements")) {
+      table("postgres", "PostgreSQL", "slow statements", [
+        ["database", "left", (of) => of.database], ["statement", "left why", (of) => of.statement], ["times", "", (of) => count(of.count)],
+        ["together", "", (of) => seconds(of.total_seconds)], ["longest", "", (of) => seconds(of.max_seconds)],
+      ], status.slow);
     }
   }
   function redis(status) {
@@ -472,6 +480,13 @@
     ], masters.map((of) => ({ ...of, level: of.trouble ? "bad" : "" })));
   }
   function guard(status) {
+    const servers = ((status || { hosts: [] }).hosts).flatMap((host) => host.servers.map((server) => ({ host: host.host, ...server })));
+    if (servers.length || made.has("guard")) {
+      table("guard", "How Redis servers persist", "servers", [
+        ["host", "left", (of) => of.host], ["server", "left", (of) => of.name], ["evicted keys", "", (of) => (of.evicted == null ? "-" : count(of.evicted))],
+        ["findings", "", (of) => count(of.findings.length)], ["told last", "left why", (of) => of.told || "-"],
+      ], servers);
+    }
     const rows = ((status || { hosts: [] }).hosts).flatMap((host) => host.servers.flatMap((server) => server.findings.map((of) => ({ host: host.host, server: server.name, ...of, level: "warn" }))));
     if (!rows.length && !made.has("guard")) return;
     table("guard", "How Redis servers persist", "findings", [
@@ -479,7 +494,7 @@
     ], rows);
   }
   function clients(status) {
-    const rows = status.clients || [];
+    const rows = status.clients.map((of) => ({ ...of, level: of.waiting_seconds > 5 ? "warn" : "" }));
     if (!rows.length && !made.has("clients")) return;
     table("clients", "Who", "clients", [
       ["gateway", "left", (of) => of.gateway], ["address", "left", (of) => of.address], ["user", "left", (of) => of.user || "-"],

@@ -6,13 +6,15 @@ use std::time::SystemTime;
 use crate::config::Settings;
 use crate::diagnosis::observation::Expiry;
 
-/// The certificates that listeners show, as their files are now.
+/// The certificates that Weir shows to clients and servers, as their files are now.
 pub fn of(settings: &Settings) -> Vec<Expiry> {
     let mut files: Vec<&Path> = Vec::new();
     files.extend(settings.admin.tls.iter().map(|tls| tls.certificate.as_path()));
     files.extend(settings.influx.tls.iter().map(|tls| tls.certificate.as_path()));
     let postgres = settings.postgres.iter().filter_map(|postgres| postgres.tls.as_ref());
     files.extend(postgres.map(|tls| tls.certificate.as_path()));
+    let servers = settings.postgres.iter().flat_map(|postgres| &postgres.backend);
+    files.extend(servers.filter_map(|server| server.certificate.as_deref()));
     let redis = settings.redis.iter().filter_map(|redis| redis.tls.as_ref());
     files.extend(redis.map(|tls| tls.certificate.as_path()));
     files.sort_unstable();

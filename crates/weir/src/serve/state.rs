@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use flow::Workers;
 use flow::front::Addresses;
+use flow::progress::Busiest;
 use serde_json::{Value, json};
 use watch::metrics::Registry;
 
@@ -22,6 +23,7 @@ use crate::page::Page;
 pub struct State {
     started: Instant,
     workers: usize,
+    busiest: Busiest,
     addresses: Addresses,
     stopping: AtomicBool,
     fronts: Fronts,
@@ -33,14 +35,15 @@ pub struct State {
 impl State {
     /// The state of a process that has just begun.
     pub fn new(
-        workers: usize,
+        workers: &Workers,
         addresses: Addresses,
         fronts: Fronts,
         config: Option<String>,
     ) -> Self {
         let (started, stopping) = (Instant::now(), AtomicBool::new(false));
         let (started_at, reload) = (since_1970(), Mutex::default());
-        Self { started, workers, addresses, stopping, fronts, config, started_at, reload }
+        let (workers, busiest) = (workers.pulses().len(), workers.busiest().clone());
+        Self { started, workers, busiest, addresses, stopping, fronts, config, started_at, reload }
     }
 
     /// The configuration was read again.
@@ -103,6 +106,7 @@ impl State {
         status["process"] = json!(process);
         status["ready"] = json!(ready);
         status["listen"] = json!(self.addresses);
+        status["clients"] = json!(self.busiest.shown());
         status
     }
 }

@@ -129,7 +129,7 @@ mod tests {
             replica_queries: 500_000,
             backends: vec![Backend { latencies: vec![lane], ..backend("a", "primary") }, replica],
             pools: vec![pool("ann", 0), pool("bob", 7)],
-            paused: false,
+            ..Status::default()
         };
         let golden = include_str!("../../tests/golden/postgres-status.txt");
         assert_eq!(PostgresView(&status).to_string(), golden);

@@ -333,6 +333,7 @@ impl Turns<'_> {
         self.front.put_answer(&mut self.out, done, id, last);
         self.answers.push(Reply { key, bytes: begin..self.out.len(), last });
         member.step = Step::Answering;
+        member.bare.progress().answered(self.out.len() - begin);
         member.bare.progress().idle();
     }
 

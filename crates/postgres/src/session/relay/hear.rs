@@ -303,6 +303,7 @@ impl Session {
         let seen = self.client.seen();
         seen.prepared.set(self.client.names().count());
         seen.pinned.set(self.pinned_by());
+        seen.in_transaction.set(relay.open.then(Instant::now));
         if let Some(latencies) = &relay.latencies {
             latencies.lease.observe(queued.unwrap_or_default(), ran);
             slow::note(&self.front.slow, ran, || Slow {

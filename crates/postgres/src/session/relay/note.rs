@@ -130,7 +130,9 @@ impl Session {
         relay.round().asked = Some(now);
         relay.within = false;
         server.record.asked(now);
-        self.client.seen().asked.set(Some(now));
+        let seen = self.client.seen();
+        seen.asked.set(Some(now));
+        seen.in_transaction.set(None);
     }
 
     fn note_plan(

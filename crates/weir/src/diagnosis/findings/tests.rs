@@ -122,3 +122,33 @@ proptest! {
         prop_assert!(found.iter().all(|finding| finding.text.chars().count() < 300));
     }
 }
+
+#[test]
+fn a_transaction_that_is_left_open_is_said_with_its_user_and_time() {
+    let mut idle = document();
+    let pool = json!({
+        "database": "shop", "user": "app", "mode": "transaction", "waiting": 0,
+        "wait_max_seconds": 0.0, "clients": 3, "pinned": 0, "idle_in_transaction": 2,
+        "idle_in_transaction_max_seconds": 90.0, "leased": 2, "idle": 0, "lanes": 0,
+        "lane_statements": 0,
+    });
+    idle["influx"] = Value::Null;
+    idle["postgres"] = json!({
+        "connections": 3, "waiting": 0, "paused": false, "queries": 1, "lane_queries": 0,
+        "replica_queries": 0, "backends": [], "pools": [pool],
+    });
+    let found = of(&idle);
+    assert_eq!(
+        found[0].text,
+        "2 clients of app at shop are idle in a transaction, the longest for 1m 30s"
+    );
+    idle["postgres"]["pools"][0]["idle_in_transaction_max_seconds"] = json!(59.0);
+    assert_eq!(of(&idle).len(), 0);
+}
+
+#[test]
+fn a_journal_that_lasts_for_months_is_not_worth_a_word() {
+    let mut slow = document();
+    slow["journal"]["until_full_seconds"] = json!(31.0 * 86_400.0);
+    assert!(!of(&slow)[0].text.contains("lasts"), "{}", of(&slow)[0].text);
+}
