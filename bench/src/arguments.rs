@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::rows::hung;
+use crate::rows::{hung, page};
 
 /// Measures Weir beside nginx, InfluxDB, vmagent, PgBouncer, HAProxy, nutcracker and, where they
 /// are on the PATH, influxdb-relay, influx-proxy, Telegraf, PgDog, PgCat, pg_doorman, Odyssey,
@@ -22,7 +22,7 @@ pub struct Arguments {
     #[arg(long)]
     pub quick: bool,
     /// Rounds in which the peers take turns, and pairs of runs of `hung` (there five short ones for
-    /// each), `disk`, `load-*` and the rows of append-only files; the median counts. When absent
+    /// each), `disk`, `load-*`, `page-*` and the rows of append-only files; the median counts. When absent
     /// three, of `redis-*` five; with --beside 30
     #[arg(long)]
     pub rounds: Option<NonZeroUsize>,
@@ -154,6 +154,14 @@ pub enum Name {
     LoadVerdicts,
     /// An echo of a real provider of Dubbo beside JMeter: CPU time a call, and what it shows
     LoadDubbo,
+    /// p99 of acks and requests a second with 16 viewers of the operator's page and with none
+    PageCost,
+    /// Memory of the page's history and of 16 viewers, with 32 backends
+    PageMemory,
+    /// Bytes a second to each viewer of the page, with four backends
+    PageStream,
+    /// The time from opening the page in Chromium to its first chart
+    PageChart,
 }
 
 impl Name {
@@ -179,6 +187,8 @@ impl Name {
             Self::LoadHttp | Self::LoadPostgres | Self::LoadRedis => "Load meter",
             Self::LoadMemory | Self::LoadStall => "Load meter",
             Self::LoadCounts | Self::LoadVerdicts | Self::LoadDubbo => "Load meter",
+            Self::PageCost | Self::PageMemory => "Operator's page",
+            Self::PageStream | Self::PageChart => "Operator's page",
             _ => "PostgreSQL gateway",
         }
     }
@@ -194,6 +204,8 @@ impl Name {
             Self::AofMemory | Self::AofStream | Self::AofStall => None,
             Self::AofBase | Self::AofRestart => None,
             Self::LoadMemory | Self::LoadStall | Self::LoadCounts | Self::LoadVerdicts => None,
+            Self::PageStream => Some(page::stream_length(scale)),
+            Self::PageMemory | Self::PageChart => None,
             _ => Some(scale.duration),
         }
     }

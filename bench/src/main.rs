@@ -28,7 +28,7 @@ pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 type Measure = fn(&Scale) -> Outcome<Vec<Row>>;
 
-const ALL: [(Name, Measure); 41] = [
+const ALL: [(Name, Measure); 45] = [
     (Name::Requests, rows::requests::measure),
     (Name::Relays, rows::relays::measure),
     (Name::Lines, rows::lines::measure),
@@ -70,6 +70,10 @@ const ALL: [(Name, Measure); 41] = [
     (Name::LoadCounts, rows::meter::counts::measure),
     (Name::LoadVerdicts, rows::meter::verdicts::measure),
     (Name::LoadDubbo, rows::meter::dubbo::measure),
+    (Name::PageCost, rows::page::cost),
+    (Name::PageMemory, rows::page::memory),
+    (Name::PageStream, rows::page::stream),
+    (Name::PageChart, rows::page::chart),
 ];
 
 fn main() -> ExitCode {

@@ -8,6 +8,7 @@ pub mod hung;
 pub mod lines;
 pub mod memory;
 pub mod meter;
+pub mod page;
 pub mod postgres;
 pub mod redis;
 pub mod relays;

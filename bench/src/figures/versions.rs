@@ -49,6 +49,9 @@ const AOF: [(&str, &str, &str); 1] = [REDIS[0]];
 const METER: [(&str, &str, &str); 5] =
     [INFLUX[0], INFLUX[6], ("h2load", "--version", "h2load"), REDIS[0], REDIS[2]];
 
+/// The same beside the operator's page.
+const PAGE: [(&str, &str, &str); 2] = [INFLUX[6], ("chromium", "--version", "Chromium")];
+
 /// Those of Weir and of all that is installed and may stand beside it in this row.
 pub fn of(name: Name) -> Versions {
     let (programs, is_postgres): (&[(&str, &str, &str)], bool) = match name.gateway() {
@@ -56,6 +59,7 @@ pub fn of(name: Name) -> Versions {
         "Embedded store" => (&STORE, false),
         "Redis gateway" => (&REDIS, false),
         "Append-only files" => (&AOF, false),
+        "Operator's page" => (&PAGE, false),
         "Load meter" => (&METER, name == Name::LoadPostgres),
         _ => (&POSTGRES, true),
     };
