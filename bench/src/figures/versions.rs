@@ -132,6 +132,7 @@ mod tests {
             ("PgBouncer 1.18.0\nlibevent 2.1.12-stable", "1.18.0"),
             ("HAProxy version 2.6.12-1+deb12u2 2025/04/16", "2.6.12-1+deb12u2"),
             ("postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)", "15.14"),
+            ("Chromium 156.0.8078.108 built on Debian", "156.0.8078.108"),
             ("wrk debian/4.1.0-3+b2 [epoll] Copyright", "4.1.0-3+b2"),
         ];
         for (text, version) in said {

@@ -21,7 +21,10 @@ const LINE_BYTES: usize = (600 + 1_440) * 4;
 struct Runs {
     with: Vec<f64>,
     without: Vec<f64>,
-    /// The most that a Weir with the page had, while it was being opened included.
+    /// Of those with the page: once the history is read, and once the page was opened.
+    filled: Vec<f64>,
+    opened: Vec<f64>,
+    /// The most that they had, while the page was being opened included.
     peak: Vec<f64>,
     missed: Option<Verdict>,
 }
@@ -33,9 +36,11 @@ impl Runs {
         stand.start();
         stand.wait_filled(lines);
         let (admin, peak) = (stand.weir.admin, Peak::begin(stand.id()));
+        self.filled.push(settled_mib(stand.id()));
         for _ in 0..VIEWERS {
             open_page(admin)?;
         }
+        self.opened.push(settled_mib(stand.id()));
         let viewers = Viewers::attach(admin, VIEWERS, true)?;
         stand.load(RATE, scale.duration)?;
         self.with.push(settled_mib(stand.id()));
@@ -56,6 +61,7 @@ impl Runs {
 
     fn notes(&self, lines: usize, scale: &Scale) -> Vec<String> {
         let [with, without, peak] = [&self.with, &self.without, &self.peak].map(|of| median(of));
+        let [filled, opened] = [&self.filled, &self.opened].map(|of| median(of));
         let seconds = scale.duration.as_secs();
         let room = (lines * LINE_BYTES) as f64 / f64::from(1 << 20);
         vec![
@@ -70,8 +76,9 @@ impl Runs {
                  as after a restart; about {seconds} of the 600 seconds were filled"
             ),
             format!(
-                "{peak:.2} MiB at most, the answers included while {VIEWERS} viewers opened the \
-                 page one after another"
+                "with the page: {filled:.2} MiB once the file was read, {opened:.2} MiB after \
+                 {VIEWERS} viewers opened it one after another, {with:.2} MiB with their streams \
+                 and after the load; {peak:.2} MiB at most meanwhile"
             ),
         ]
     }
