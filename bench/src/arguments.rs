@@ -22,8 +22,8 @@ pub struct Arguments {
     #[arg(long)]
     pub quick: bool,
     /// Rounds in which the peers take turns, and pairs of runs of `hung` (there five short ones for
-    /// each), `disk`, `load-*`, `page-*` and the rows of append-only files; the median counts. When absent
-    /// three, of `redis-*` five; with --beside 30
+    /// each), `disk`, `load-*`, `page-*` and the rows of append-only files; the median counts. When
+    /// absent three, of `redis-*` five; with --beside 30
     #[arg(long)]
     pub rounds: Option<NonZeroUsize>,
     /// Seconds of one measurement, 10 when absent; with --beside of one slice, 4 when absent

@@ -1,4 +1,5 @@
-//! The operator's page: what its viewers cost the gateway, what it takes, how soon it shows a chart.
+//! The operator's page: what its viewers cost the gateway, what it takes of memory and of the
+//! network, how soon it shows a chart.
 
 mod backends;
 mod chart;

@@ -7,7 +7,7 @@ use meter::engine::IdleConnections;
 use rig::sending;
 
 use super::VIEWERS;
-use super::viewers::{Viewers, Watched};
+use super::viewers::{ViewerSamples, Viewers};
 use crate::Outcome;
 use crate::arguments::Scale;
 use crate::figures::{FigureTarget, Series};
@@ -43,7 +43,7 @@ struct Runs {
     watched: Side,
     alone: Side,
     client: Vec<f64>,
-    heard: Watched,
+    heard: ViewerSamples,
     worthless: Option<Verdict>,
 }
 
@@ -67,7 +67,7 @@ fn alternate(
             side.figures.push(measured.figure);
             side.cpu_us.push(cpu.as_secs_f64() * 1e6 / measured.requests.max(1) as f64);
             runs.client.push(measured.client);
-            let missed = heard.as_ref().and_then(Watched::missed);
+            let missed = heard.as_ref().and_then(ViewerSamples::missed);
             runs.worthless = runs.worthless.take().or(measured.worthless).or(missed);
             runs.heard = heard.unwrap_or(runs.heard);
         }
@@ -81,7 +81,7 @@ fn once(
     number: u32,
     has_viewers: bool,
     run: &mut impl FnMut(&WeirWithSinks, u32) -> Outcome<Measured>,
-) -> Outcome<(Measured, Duration, Option<Watched>)> {
+) -> Outcome<(Measured, Duration, Option<ViewerSamples>)> {
     let attach = || Viewers::attach(stand.weir.admin, VIEWERS, true);
     let viewers = has_viewers.then(attach).transpose()?;
     let usage = Usage::begin(stand.id());

@@ -11,7 +11,7 @@ use crate::figures::{FigureTarget, Series};
 use crate::report::{Row, median, unit};
 
 const BACKENDS: usize = 4;
-/// Points a second.
+/// Points a second while viewers read.
 const RATE: f64 = 10_000.0;
 
 /// How long viewers read.

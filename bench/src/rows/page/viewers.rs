@@ -35,7 +35,7 @@ pub fn open_page(admin: SocketAddr) -> Outcome<[(&'static str, usize); PATHS.len
 
 /// What one viewer has heard.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Heard {
+pub struct ReceivedFrames {
     pub frames: u64,
     /// All that came behind the answer's head, the framing of chunks included.
     pub bytes: u64,
@@ -43,12 +43,12 @@ pub struct Heard {
 
 /// What viewers have heard, and for how long they listened.
 #[derive(Debug, Clone, Default)]
-pub struct Watched {
+pub struct ViewerSamples {
     pub length: Duration,
-    pub each: Vec<Heard>,
+    pub each: Vec<ReceivedFrames>,
 }
 
-impl Watched {
+impl ViewerSamples {
     /// The frames of whoever had the fewest, and of whoever had the most.
     pub fn frames(&self) -> (u64, u64) {
         let frames = || self.each.iter().map(|heard| heard.frames);
@@ -73,7 +73,7 @@ impl Watched {
 /// Viewers that listen, each on a thread that does nothing but wait for the next frame.
 pub struct Viewers {
     admin: SocketAddr,
-    all: Vec<(TcpStream, JoinHandle<Heard>)>,
+    all: Vec<(TcpStream, JoinHandle<ReceivedFrames>)>,
     begun: Instant,
 }
 
@@ -91,7 +91,7 @@ impl Viewers {
     ///
     /// # Panics
     /// When Weir keeps one open for a minute.
-    pub fn detach(self) -> Watched {
+    pub fn detach(self) -> ViewerSamples {
         let admin = self.admin;
         let watched = self.leave();
         wait::until("the viewers' connections are closed", wait::LONG, || open_at(admin) == 0);
@@ -99,18 +99,18 @@ impl Viewers {
     }
 
     /// Has them leave, and does not wait for Weir.
-    pub fn leave(self) -> Watched {
+    pub fn leave(self) -> ViewerSamples {
         let length = self.begun.elapsed();
         for (stream, _) in &self.all {
             // One that Weir has closed already is seen by the frames that it lacks.
             let _ = stream.shutdown(Shutdown::Both);
         }
         let heard = self.all.into_iter().map(|(_, thread)| thread.join().unwrap_or_default());
-        Watched { length, each: heard.collect() }
+        ViewerSamples { length, each: heard.collect() }
     }
 }
 
-fn listen(admin: SocketAddr, gzip: bool) -> Outcome<(TcpStream, JoinHandle<Heard>)> {
+fn listen(admin: SocketAddr, gzip: bool) -> Outcome<(TcpStream, JoinHandle<ReceivedFrames>)> {
     let stream = TcpStream::connect(admin)?;
     let mut connection = Connection::over(stream.try_clone()?);
     let coding = if gzip { "gzip" } else { "identity" };
@@ -123,8 +123,8 @@ fn listen(admin: SocketAddr, gzip: bool) -> Outcome<(TcpStream, JoinHandle<Heard
 }
 
 /// Reads frames, a chunk each, until there are no more.
-fn hear(mut connection: Connection) -> Heard {
-    let mut heard = Heard::default();
+fn hear(mut connection: Connection) -> ReceivedFrames {
+    let mut heard = ReceivedFrames::default();
     let mut is_greeting = true;
     let mut chunk = Vec::new();
     while connection.chunk(&mut chunk).is_ok_and(|is_more| is_more) {
@@ -159,7 +159,7 @@ mod tests {
     use std::net::TcpListener;
     use std::time::Duration;
 
-    use super::{Heard, Watched, is_open_at, open_at};
+    use super::{ReceivedFrames, ViewerSamples, is_open_at, open_at};
 
     #[test]
     fn a_connection_is_open_until_the_server_has_closed_it() {
@@ -179,10 +179,10 @@ mod tests {
 
     #[test]
     fn viewers_that_hear_too_little_make_a_figure_worthless() {
-        let heard = |frames| Heard { frames, bytes: 1_000 * frames };
+        let heard = |frames| ReceivedFrames { frames, bytes: 1_000 * frames };
         let of = |frames: &[u64]| {
             let each = frames.iter().map(|frames| heard(*frames)).collect();
-            Watched { length: Duration::from_secs(10), each }
+            ViewerSamples { length: Duration::from_secs(10), each }
         };
         assert!(of(&[10, 9]).missed().is_none() && of(&[10, 4]).missed().is_some());
         assert!(of(&[]).missed().is_some());
