@@ -8,7 +8,7 @@ mod reported;
 mod servers;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,10 +44,9 @@ pub use servers::{Servers, after, some};
 /// How often lanes are looked after.
 const UPKEEP: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// When it is looked whether a lane is to give its connection to a lease that waits: first, and at
-/// last, since many may wait for long.
+/// How long a lease waits before it is looked whether a lane is to give up its connection, and how
+/// often while leases wait: with what a timer adds within 5 ms.
 const MAKE_WAY: std::time::Duration = std::time::Duration::from_millis(3);
-const MAKE_WAY_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// How often it is looked whether the last client has gone, while the worker drains.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
@@ -98,6 +97,8 @@ pub struct Front {
     servers: Rc<Servers>,
     clients: RefCell<HashMap<i32, Weak<Client>>>,
     reported: reported::Known,
+    /// Pools whose leases wait, for which lanes are being looked at.
+    short: RefCell<HashSet<Key>>,
     loads: RefCell<Vec<Option<Load>>>,
     latencies: RefCell<HashMap<usize, Rc<BackendLatencies>>>,
     client_bytes: usize,
@@ -164,6 +165,7 @@ impl Front {
             servers,
             clients: RefCell::default(),
             reported: reported::Known::default(),
+            short: RefCell::default(),
             loads: RefCell::default(),
             latencies: RefCell::default(),
             slow,
@@ -311,12 +313,9 @@ impl Front {
             group.pause(true);
         }
         let make_way = async {
-            let mut pause = MAKE_WAY;
-            loop {
-                tokio::time::sleep(pause).await;
-                self.make_way_at_once(group.key());
-                pause = (pause * 2).min(MAKE_WAY_MAX);
-            }
+            tokio::time::sleep(MAKE_WAY).await;
+            self.watch_lanes(group.key());
+            std::future::pending().await
         };
         let leased = tokio::select! {
             biased;

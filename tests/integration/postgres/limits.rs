@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pg::NoTls;
 use rig::postgres::{Auth, Cluster, PASSWORD, SUPERUSER, Setup as ClusterSetup};
@@ -324,6 +324,9 @@ fn the_servers_own_limits_of_pauses_hold_where_no_server_knows_of_a_transaction(
 /// How long a statement may take of a client that finds all server connections taken by lanes: it
 /// was seconds.
 const SOON: Duration = Duration::from_secs(1);
+/// The same of most statements: lanes give up their connections within 5 ms, the machine may be
+/// busy.
+const MOMENT: Duration = Duration::from_millis(250);
 
 #[test]
 fn lanes_give_their_connections_to_whoever_waits_for_one() {
@@ -340,7 +343,7 @@ fn lanes_give_their_connections_to_whoever_waits_for_one() {
             }
         }
         for (n, client) in clients.iter_mut().enumerate() {
-            let begun = std::time::Instant::now();
+            let begun = Instant::now();
             client.batch_execute("BEGIN; UPDATE t SET v = v + 1; COMMIT").expect("it is run");
             let took = begun.elapsed();
             assert!(took < SOON, "turn {turn}, client {n}: {took:?}");
@@ -351,21 +354,54 @@ fn lanes_give_their_connections_to_whoever_waits_for_one() {
 #[test]
 fn clients_with_other_settings_take_turns_on_one_connection_at_once() {
     let cluster = Cluster::start();
-    let weir = weir(&[&cluster], "pool.size = 1");
+    let table = super::scene::table(&[&cluster], "pool.size = 1");
+    let weir = Setup::new().top("workers = 1").table(&table).start();
     let named = |name: &str| {
         let mut config = config(weir.postgres, SUPERUSER, SUPERUSER);
         config.application_name(name).connect(NoTls).expect("let in")
     };
     let (mut one, mut other) = (named("one"), named("other"));
     super::scene::until_known(&weir, &mut one);
-    let begun = std::time::Instant::now();
-    for _ in 0..10 {
+    let mut took = Vec::new();
+    for _ in 0..25 {
         for client in [&mut one, &mut other] {
-            for _ in 0..5 {
+            let begun = Instant::now();
+            value(client, "SELECT count(*) FROM pg_class").expect("it is run");
+            took.push(begun.elapsed());
+            // A lane of its own, if there is one.
+            for _ in 0..4 {
                 value(client, "SELECT count(*) FROM pg_class").expect("it is run");
             }
         }
     }
-    let took = begun.elapsed();
-    assert!(took < SOON * 5, "20 turns took {took:?}: it was 2 s each");
+    took.sort();
+    let (median, longest) = (took[took.len() / 2], took[took.len() - 1]);
+    println!("50 turns: {median:?} in the median, {longest:?} at most");
+    assert!(median < MOMENT, "{took:?}");
+}
+
+#[test]
+fn a_lane_that_nobody_uses_gives_its_connection_beside_a_transaction_that_stays() {
+    let cluster = Cluster::start();
+    let table = super::scene::table(&[&cluster], "pool.size = 2");
+    let weir = Setup::new().top("workers = 1").table(&table).start();
+    let mut clients: Vec<_> = (0..3).map(|_| client(&weir).expect("let in")).collect();
+    super::scene::until_known(&weir, &mut clients[0]);
+    let [reader, stays, waits] = &mut clients[..] else { unreachable!("there are three") };
+    stays.batch_execute("BEGIN; CREATE TEMPORARY TABLE own (v int)").expect("it is run");
+    let mut took = Vec::new();
+    for _ in 0..10 {
+        for _ in 0..5 {
+            value(reader, "SELECT count(*) FROM pg_class").expect("it is run");
+        }
+        let begun = Instant::now();
+        waits.batch_execute("BEGIN; SELECT pg_sleep(0); COMMIT").expect("it is run");
+        took.push(begun.elapsed());
+        // No lane is opened before that in the place of one that was given up.
+        std::thread::sleep(Duration::from_millis(600));
+    }
+    took.sort();
+    println!("10 leases beside a lane: {:?} in the median, {:?} at most", took[5], took[9]);
+    assert!(took[5] < MOMENT, "{took:?}");
+    stays.batch_execute("COMMIT").expect("it is run");
 }

@@ -271,6 +271,18 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
         }
     }
 
+    /// Ends a lane without a request, where more than `spared` take requests. Whether there was one.
+    pub fn retire_empty(&self, spared: usize) -> bool {
+        let lanes = self.lanes.borrow();
+        let open = || lanes.iter().filter(|lane| !lane.handle.is_quarantined());
+        let empty = open().find(|lane| lane.handle.depth() == 0 && !lane.handle.is_stalled());
+        let empty = empty.filter(|_| open().count() > spared);
+        if let Some(lane) = empty {
+            lane.handle.quarantine();
+        }
+        empty.is_some()
+    }
+
     /// Whether one of its lanes finishes what it has, and ends then.
     pub fn is_finishing(&self) -> bool {
         self.lanes.borrow().iter().any(|lane| lane.handle.is_quarantined())

@@ -351,3 +351,34 @@ fn the_lane_that_can_best_be_done_without_makes_way() {
         }
     });
 }
+
+#[test]
+fn lanes_without_a_request_go_to_those_who_wait() {
+    run(async {
+        let empty = |count: usize| async move {
+            let (group, seen) = new();
+            for _ in 0..count {
+                open(Toy::new(&group, &seen));
+                settle().await;
+            }
+            (group, seen)
+        };
+        let (busy, _busy) = busy(2).await;
+        let (idle, _idle) = empty(3).await;
+        // Picked from just now.
+        idle.pick(Instant::now(), Duration::ZERO, || {});
+        let (now, alike) = (idle.used(), [&*busy, &*idle]);
+        assert_eq!(Group::give_up_empty(&alike, 1, now), 1);
+        assert_eq!((finishing(&busy), finishing(&idle)), (0, 1), "as many as wait");
+        assert_eq!(Group::give_up_empty(&alike, 9, now), 1);
+        assert_eq!((finishing(&busy), finishing(&idle)), (0, 2), "one in use stays");
+        let later = now + Duration::from_millis(1);
+        assert_eq!(Group::give_up_empty(&alike, 9, later), 1);
+        assert_eq!((finishing(&busy), finishing(&idle)), (0, 3), "but not where it is unused");
+        settle().await;
+        assert_eq!(idle.count(), 0, "none of them had anything to finish");
+        let is_tried = Cell::new(false);
+        idle.pick(later, Duration::ZERO, || is_tried.set(true));
+        assert!(!is_tried.get(), "none comes in its place at once");
+    });
+}

@@ -9,6 +9,9 @@ use crate::lane::Protocol;
 const UNUSED: Duration = Duration::from_secs(5);
 /// Where others wait for connections a group that was not used for so long does without lanes.
 const UNUSED_UNDER_PRESSURE: Duration = Duration::from_secs(1);
+/// The only lane of a group without a request is given up for others where the group was not used
+/// for so long: a client that asks one thing after the other has its next request here by then.
+const UNUSED_WHILE_WAITED_FOR: Duration = Duration::from_millis(1);
 
 /// How the lanes of a group are kept.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +81,24 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
             of.retire_one();
         }
         false
+    }
+
+    /// So many wait for connections of the pool that these groups take theirs from: as many lanes
+    /// without a request give up theirs. How many lanes that are.
+    pub fn give_up_empty(alike: &[&Self], wanted: usize, now: Instant) -> usize {
+        let mut given = 0;
+        for of in alike {
+            let unused = now.saturating_duration_since(of.used());
+            while given < wanted {
+                let spared = usize::from(unused < UNUSED_WHILE_WAITED_FOR);
+                if !of.retire_empty(spared) {
+                    break;
+                }
+                of.rest(now);
+                given += 1;
+            }
+        }
+        given
     }
 
     /// Others wait for connections of the pool that these groups take theirs from: the lane that

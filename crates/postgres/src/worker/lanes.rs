@@ -3,8 +3,10 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::Front;
+use flow::pool::Figures;
+
 use super::servers::{pool_settings, some};
+use super::{Front, MAKE_WAY};
 use crate::backends::Backend;
 use crate::connection::Key;
 use crate::lanes::{self, Group};
@@ -78,19 +80,39 @@ impl Front {
         }
     }
 
-    /// A lease waits: where lanes have all connections of its pool none will come free, unless one
-    /// of them gives up its own.
-    pub(super) fn make_way_at_once(&self, key: &Key) {
-        let figures = self.pool.group(key).figures();
-        if !figures.is_short() {
+    /// A lease has waited: looks until no lease waits for connections of this pool whether a lane
+    /// is to give up its own. One task for each pool, however many wait.
+    pub(super) fn watch_lanes(&self, key: &Key) {
+        let (key, front) = (key.clone(), self.me.clone());
+        if !self.short.borrow_mut().insert(key.clone()) {
             return;
         }
-        let groups = self.groups.borrow();
-        let alike = groups.values().filter(|group| takes_from(group, key));
-        let lanes: usize = alike.map(|group| group.count()).sum();
-        drop(groups);
-        if figures.active <= lanes {
-            self.give_up_lane(key, lanes::Need::Any, Instant::now());
+        tokio::task::spawn_local(async move {
+            while let Some(front) = front.upgrade() {
+                let figures = front.pool.group(&key).figures();
+                if figures.waiting == 0 {
+                    front.short.borrow_mut().remove(&key);
+                    return;
+                }
+                front.make_way_at_once(&key, figures);
+                drop(front);
+                tokio::time::sleep(MAKE_WAY).await;
+            }
+        });
+    }
+
+    /// Lanes without a request give up their connections to leases that wait. Where lanes have all
+    /// connections of the pool one ends once it has answered what it has, since none would come
+    /// free otherwise.
+    fn make_way_at_once(&self, key: &Key, figures: Figures) {
+        let alike = self.groups_of(key);
+        let alike: Vec<_> = alike.iter().map(|of| &***of).collect();
+        let lanes = alike.iter().map(|of| of.count()).sum();
+        let Some(gives) = Gives::of(figures, lanes) else { return };
+        let now = Instant::now();
+        let given = flow::lanes::Group::give_up_empty(&alike, figures.waiting, now);
+        if given == 0 && gives == Gives::Any {
+            flow::lanes::Group::make_way(&alike, lanes::Need::Any, now);
         }
     }
 
@@ -102,6 +124,23 @@ impl Front {
         let has_one = alike.iter().any(|of| of.count() > 0);
         flow::lanes::Group::make_way(&alike, need, now);
         has_one
+    }
+}
+
+/// Which lanes give up their connections to leases that have waited for a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gives {
+    /// Lanes without a request: leases come and go beside them.
+    Empty,
+    /// If there are none without a request, one that is in use: lanes have all connections.
+    Any,
+}
+
+impl Gives {
+    /// `None` where nobody waits, or a connection is free or on its way.
+    fn of(figures: Figures, lanes: usize) -> Option<Self> {
+        let all = if figures.active <= lanes { Self::Any } else { Self::Empty };
+        figures.is_short().then_some(all)
     }
 }
 
@@ -117,5 +156,23 @@ pub(super) fn pool_key(group: &Group) -> Key {
         backend: group.key.backend,
         database: group.key.database.clone(),
         user: group.key.user.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_in_use_are_given_up_only_where_they_have_all_connections() {
+        let figures = |active, waiting| Figures { active, waiting, ..Figures::default() };
+        assert_eq!(Gives::of(figures(2, 0), 2), None, "nobody waits");
+        assert_eq!(Gives::of(figures(2, 1), 2), Some(Gives::Any));
+        assert_eq!(Gives::of(figures(2, 1), 1), Some(Gives::Empty), "a lease comes back");
+        assert_eq!(Gives::of(figures(1, 1), 0), Some(Gives::Empty));
+        let coming = Figures { opening: 1, ..figures(2, 1) };
+        assert_eq!(Gives::of(coming, 2), None, "one is being opened");
+        let idle = Figures { idle: 1, ..figures(2, 1) };
+        assert_eq!(Gives::of(idle, 2), None, "one is free");
     }
 }
