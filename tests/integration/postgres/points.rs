@@ -217,6 +217,47 @@ fn the_position_of_a_reads_error_counts_in_the_text_that_its_client_has_sent() {
 }
 
 #[test]
+fn the_position_of_a_writes_error_counts_in_the_text_that_its_client_has_sent() {
+    let cluster = Cluster::start();
+    cluster.sql("CREATE TABLE w (id int PRIMARY KEY, k bigint, c text)");
+    let weir = weir(&[&cluster], "");
+    let (mut peer, mut direct) = (connect(weir.postgres), connect(cluster.address));
+    let sql = [
+        "INSERT INTO w (id, k, c) VALUES (1234567890, 1, 'x')",
+        "UPDATE w SET k = 1234567890, c = 'x' WHERE id = 1234567890",
+        "DELETE FROM w WHERE id = 1234567890 AND c IS NULL",
+    ];
+    let mut made = 1_000_000_000;
+    let batched = || weir.metrics().sum("weir_postgres_rounds_total", &[("way", "batch")]);
+    for sql in sql {
+        wait::until("it is prepared, in a batch", wait::LONG, || {
+            let before = (points(&weir), batched());
+            made += 1;
+            ask(&mut peer, &sql.replace("1234567890", &made.to_string()));
+            points(&weir) > before.0 && batched() > before.1
+        });
+    }
+    let compare = |peer: &mut Peer, direct: &mut Peer, sql: &str| {
+        let told = ask(direct, sql);
+        assert_eq!(told[0].0, b'E', "{sql}");
+        for _ in 0..3 {
+            assert_eq!(ask(peer, sql), told, "{sql}");
+        }
+    };
+    // A constant that its column does not take, of the forms that are prepared.
+    for (from, to) in [("1, 'x'", "'one', 'x'"), ("k = 1234567890", "k = 'one'")] {
+        for sql in sql.iter().filter(|sql| sql.contains(from)) {
+            compare(&mut peer, &mut direct, &sql.replace(from, to));
+        }
+    }
+    // Past Weir, which knows nothing of it for a while.
+    cluster.sql("ALTER TABLE w RENAME c TO renamed");
+    for sql in sql {
+        compare(&mut peer, &mut direct, sql);
+    }
+}
+
+#[test]
 fn a_transaction_under_another_search_path_is_sent_as_text() {
     let cluster = Cluster::start();
     cluster.sql(

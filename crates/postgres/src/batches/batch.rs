@@ -47,6 +47,8 @@ struct Said {
     completed: usize,
     /// The SQLSTATE of the error that has undone all of it.
     failed: Option<Vec<u8>>,
+    /// That error says where in the statement, or in which parameter, it is.
+    points_at_text: bool,
     /// The transaction has ended.
     ended: bool,
     /// The server said what answers nothing: that it stops, or what is for a session that listens.
@@ -113,7 +115,10 @@ pub(super) async fn run(
         if is_doubtful {
             server.prepared.next_epoch();
         }
-        if members.len() > 1 || is_doubtful || NOT_ITS_OWN.contains(&code) {
+        // What the error points at is in the text that Weir has made of it; by itself it is run as
+        // its client has sent it.
+        let is_edited = said.points_at_text && members.iter().any(|member| member.lifted.is_some());
+        if members.len() > 1 || is_doubtful || is_edited || NOT_ITS_OWN.contains(&code) {
             return undo(front, members, said.completed);
         }
     }
@@ -182,7 +187,9 @@ async fn hear(
                 Heard::Completed(_) => said.completed += 1,
                 // Behind its end the server may say that it stops.
                 Heard::Failed { body, .. } if !said.ended => {
-                    let code = Fields::read(body).map(|fields| fields.code().to_vec());
+                    let fields = Fields::read(body).ok();
+                    said.points_at_text = fields.as_ref().is_some_and(points_at_text);
+                    let code = fields.map(|fields| fields.code().to_vec());
                     said.failed = Some(code.unwrap_or_default());
                 }
                 Heard::Ready { .. } => said.ended = true,
@@ -197,6 +204,11 @@ async fn hear(
         Poll::Ready(())
     })
     .await;
+}
+
+/// Whether an error has a position in the statement's text, or a context, which names parameters.
+fn points_at_text(fields: &Fields<'_>) -> bool {
+    fields.get(b'P').is_some() || fields.get(b'W').is_some()
 }
 
 /// Waits until a batch has run for longer than any may, or its server was of no use for long: no

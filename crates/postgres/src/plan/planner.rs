@@ -114,7 +114,12 @@ impl Plan {
     /// Whether it may share a transaction with others, which all commit with it.
     #[must_use]
     pub fn may_batch(&self, now: Instant) -> bool {
-        self.is_quiet && self.alone_until.get().is_none_or(|until| until < now)
+        self.is_quiet && !self.is_to_go_alone(now)
+    }
+
+    /// Whether it has failed among others a moment ago.
+    pub fn is_to_go_alone(&self, now: Instant) -> bool {
+        self.alone_until.get().is_some_and(|until| until >= now)
     }
 
     /// It has failed among others: its like goes alone for a while.

@@ -1,6 +1,7 @@
 //! What a client sends, onto its server connection.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use flow::workers::PARSE;
 use wire::postgres::backend::Status;
@@ -151,13 +152,15 @@ impl Session {
 
     /// Whether a Query is sent as a point statement. Not a read: the server would not tell what it
     /// reads under another result than the one it was prepared with, and the transaction fails by
-    /// that. Nor where its names and its strings may mean something else than they do to others.
+    /// that. Nor where its names and its strings may mean something else than they do to others, or
+    /// its like has just failed in a batch: an error's position would count in what Weir has made.
     fn is_point(&self, relay: &Relay, server: &Connection, plan: &Plan, sql: &[u8]) -> bool {
         matches!(plan.kind, Kind::Write)
             && !relay.within
             && !server.script.takes_data()
             && !relay.swayed
             && server.status != Status::Failed
+            && !plan.is_to_go_alone(Instant::now())
             && self.lifts(plan, sql)
     }
 
