@@ -21,7 +21,15 @@ const MOVED: &str = "-TRYAGAIN weir: the slot has moved";
 const MOVED_OR_SAID: &str =
     "-ERR weir: the slot has moved, or the script said so; whether it ran is unknown";
 
-/// Whether this is what `WAIT` says of writes that several nodes have, or one that has sent them on.
+/// Sets a key within `MULTI`, without waiting for answers; what each of its three steps says.
+fn sets_in_transaction(client: &mut RedisClient, key: &str) -> [String; 3] {
+    client.say(&["MULTI"]);
+    client.say(&["SET", key, "2"]);
+    client.say(&["EXEC"]);
+    [client.hear(), client.hear(), client.hear()]
+}
+
+/// Whether this is what `WAIT` says of what several nodes have, or one that has sent it on.
 fn tells_that_nobody_knows(heard: &str) -> bool {
     let ended = heard.strip_prefix("-ERR weir: a connection to ").is_some_and(|rest| {
         rest.ends_with(" has ended since this client wrote there, or keys have left it")
@@ -301,12 +309,7 @@ fn what_cannot_be_asked_again_is_told_and_goes_right_the_second_time() {
     }
     assert_eq!(ann.ask(&["GET", key]).len(), large.len() + 8);
 
-    let transaction = |ann: &mut RedisClient| {
-        ann.say(&["MULTI"]);
-        ann.say(&["SET", key, "2"]);
-        ann.say(&["EXEC"]);
-        [ann.hear(), ann.hear(), ann.hear()]
-    };
+    let transaction = |ann: &mut RedisClient| sets_in_transaction(ann, key);
     let done = ["+OK", "+QUEUED", "*1 +OK"];
     let aborted = "-EXECABORT Transaction discarded because of previous errors.";
     until_told(done.map(str::to_owned), ["+OK", MOVED, aborted].map(str::to_owned), || {

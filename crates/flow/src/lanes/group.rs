@@ -271,7 +271,7 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
         }
     }
 
-    /// Ends a lane without a request, where more than `spared` take requests. Whether there was one.
+    /// Ends a lane without a request, where more than `spared` take requests; whether there is one.
     pub fn retire_empty(&self, spared: usize) -> bool {
         let lanes = self.lanes.borrow();
         let open = || lanes.iter().filter(|lane| !lane.handle.is_quarantined());
