@@ -79,7 +79,7 @@ async fn room_is_told_before_it_is_taken() {
     // It is for the append to say that this is too large.
     assert_eq!(appender.room(usize::MAX), Ok(()));
     rig.faults.hold_syncs(true);
-    append(&appender, 0);
+    let held = append(&appender, 0);
     // The group that is held is the only one that can be taken until then.
     until(|| rig.faults.syncs_held() > 0).await;
     let full = loop {
@@ -89,6 +89,7 @@ async fn room_is_told_before_it_is_taken() {
     };
     assert_eq!(appender.room(1000), Err(full));
     rig.faults.hold_syncs(false);
+    appender.acknowledged(held).await.unwrap();
     until(|| appender.room(1000).is_ok()).await;
     journal.close().await;
     assert_eq!(appender.room(10), Err(AppendError::Closed));
