@@ -251,6 +251,31 @@ fn knock(address: SocketAddr) -> Option<Socket> {
 }
 
 #[test]
+fn two_hundred_backends_are_all_in_the_table_and_the_worst_are_drawn() {
+    let away = |n: u64| (format!("away-{n:03}"), "http://127.0.0.1:9");
+    let all = (0..200).map(away).collect::<Vec<_>>();
+    let setup = all.iter().fold(Setup::new(), |setup, (name, url)| setup.backend(name, url));
+    let weir = setup.influx("auto-create-database = true").start();
+    let mut browser = Browser::open(&format!("http://{}/", weir.admin), WIDE);
+    browser.wait_text("Takes writes", wait::LONG);
+    weir.must_write("db", &point(1));
+    browser.wait_text("has been away", wait::LONG);
+    let rows = "document.querySelectorAll('#influx tbody tr').length";
+    browser.wait_true(&format!("{rows} === 200"), wait::LONG);
+    browser.value(
+        "(() => { const search = document.querySelector('#influx input'); search.value = '-199'; \
+         search.dispatchEvent(new Event('input')); })()",
+    );
+    browser.wait_true(&format!("{rows} === 1"), wait::LONG);
+    let legend = "document.querySelectorAll('#chart-waiting .u-series').length";
+    browser.wait_true(&format!("{legend} > 1 && {legend} <= 10"), wait::LONG);
+    let findings = browser.value("document.querySelectorAll('#worst > li').length");
+    assert_eq!(findings, 20);
+    let history = weir.ask_admin("/history").text();
+    assert!(history.len() < 8 << 20, "{}", history.len());
+}
+
+#[test]
 fn a_terminal_shows_the_same_until_it_is_interrupted() {
     let weir = Setup::new().embedded().start();
     let log = weir.dir().join("watch");

@@ -101,6 +101,10 @@ async fn answered(
         return Some(refused(refusal));
     }
     let answer = match path {
+        // A head has no stream behind it, and takes no seat.
+        "/live" if *request.method() == Method::HEAD => {
+            reply(StatusCode::OK, "text/event-stream", Bytes::new())
+        }
         "/live" => return None,
         "/" if !wants_html(request.headers()) => reply(StatusCode::OK, "text/plain", PATHS.into()),
         "/help" => reply(StatusCode::OK, "text/plain", PATHS.into()),

@@ -213,6 +213,9 @@ async fn so_many_viewers_are_served_and_the_next_hears_why_not() {
         }
         viewers.push(stream);
     }
+    let head =
+        port.say("HEAD /live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     let (status, body) = port.get("/live").await;
     assert!(status == 503 && body.contains("16 viewers"), "{status} {body}");
     assert_eq!(port.get("/health").await.0, 200);

@@ -56,7 +56,7 @@ fn journal(before: &Status, after: &Status, found: &mut Vec<Change>) {
     match (before.full, after.full) {
         (false, true) => {
             let text = format!("the journal has reached max-size, {}", bytes(after.bytes_max));
-            say(Level::Bad, text, "bring back the backend that lags: weir status");
+            say(Level::Bad, text, "weir status");
         }
         (true, false) => say(Level::Good, "the journal has room again".to_owned(), ""),
         _ => {}

@@ -92,8 +92,8 @@ pub fn findings(seen: &Observation) -> Vec<Finding> {
     of_guard(status, &mut found);
     of_reload(status, &mut found);
     for expiry in seen.expiries.iter().filter(|expiry| expiry.is_near(seen.at)) {
-        let text = expiry.in_words(seen.at);
-        let remedy = "renew it; then systemctl reload weir";
+        let text = format!("{}: renew it", expiry.in_words(seen.at));
+        let remedy = "systemctl reload weir";
         match expiry.at <= seen.at {
             true => found.bad(60.0, text, remedy),
             false => found.warn(60.0, text, remedy),
@@ -135,8 +135,11 @@ fn of_journal(journal: &Journal, found: &mut FindingList) {
             "reject" => "writes are refused then",
             _ => "the oldest points are given up then",
         };
-        let remedy = "bring back the backend that lags, or raise max-size in [journal]";
-        found.bad(80.0, format!("the journal is at {used} of {most}{when}; {then}"), remedy);
+        let text = format!(
+            "the journal is at {used} of {most}{when}; {then}: bring back the backend that lags, or \
+             raise journal.max-size"
+        );
+        found.bad(80.0, text, "weir status");
     }
 }
 
