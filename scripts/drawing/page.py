@@ -12,7 +12,7 @@ from .view import THEMES, Refused, need, photograph
 # Long enough for charts that are worth a look.
 TOGETHER_SECONDS, APART_SECONDS = 90, 150
 # What of the page's top is shown.
-SIZE = (1100, 1060)
+SIZE = (1100, 950)
 
 
 def draw(weir, folder):

@@ -44,7 +44,7 @@ pub use flush::FlushError;
 /// How much there is in a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StoreSize {
-    /// Files of points.
+    /// Files of points on the disk.
     pub files: u64,
     /// Bytes of these files.
     pub files_bytes: u64,

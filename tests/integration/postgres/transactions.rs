@@ -297,16 +297,19 @@ fn a_statement_that_gets_no_server_fails_its_transaction() {
     // The server connections are there by now: a login there may take longer.
     let lines = format!("{NONE_IS_SLOW}{lines}\ntimeouts.query-wait = \"300ms\"");
     reload(&mut scene.weir, &[&scene.cluster], &lines);
-    let (mut peer, mut other) = (scene.peer(), scene.peer());
-    let insert = "INSERT INTO small VALUES (12, 1)";
-    says(&mut other, "BEGIN", "BEGIN", 'T');
-    says(&mut other, insert, "INSERT 0 1", 'T');
+    let (mut peer, mut others) = (scene.peer(), [scene.peer(), scene.peer()]);
     says(&mut peer, "BEGIN", "BEGIN", 'T');
     says(&mut peer, READ, "10", 'T');
+    // The lane gives its connection to the second of them.
+    for (n, other) in others.iter_mut().enumerate() {
+        says(other, "BEGIN", "BEGIN", 'T');
+        let insert = format!("INSERT INTO small VALUES ({}, 1)", 20 + n);
+        says(other, &insert, "INSERT 0 1", 'T');
+    }
     let refused = asks(&mut peer, "INSERT INTO small VALUES (13, 1)");
     assert!(refused.error.is_some(), "{refused:?}");
     assert_eq!(refused.status, 'E');
-    says(&mut other, "ROLLBACK", "ROLLBACK", 'I');
+    others.iter_mut().for_each(|other| says(other, "ROLLBACK", "ROLLBACK", 'I'));
     says(&mut peer, READ, "25P02", 'E');
     says(&mut peer, "COMMIT", "ROLLBACK", 'I');
     says(&mut peer, "SELECT count(*) FROM small", "9", 'I');

@@ -14,7 +14,7 @@ use super::slot::Slot;
 /// Connections that are shown in each of the two orders.
 pub const SHOWN_MAX: usize = 10;
 
-/// One client's connection.
+/// A connection, as operators see it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClientFigures {
     /// The listener's name in metrics, as `postgres`.

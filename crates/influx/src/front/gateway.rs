@@ -153,7 +153,7 @@ struct Status {
 /// What `weir status` shows of the embedded store.
 #[derive(Debug, Serialize)]
 struct StoreStatus {
-    /// Files of points.
+    /// Files of points on the disk.
     files: u64,
     /// Bytes of these files.
     files_bytes: u64,
@@ -161,7 +161,7 @@ struct StoreStatus {
     memory_bytes: u64,
     /// Series that there have been.
     series: u64,
-    /// Queries that run.
+    /// Queries that run at this moment.
     queries: usize,
 }
 

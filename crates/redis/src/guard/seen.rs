@@ -194,8 +194,9 @@ mod tests {
         aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:61\r\n\
         aof_current_rewrite_time_sec:-1\r\naof_last_bgrewrite_status:ok\r\n\
         aof_last_write_status:ok\r\naof_current_size:200\r\naof_base_size:100\r\n\
-        aof_delayed_fsync:12\r\n# Stats\r\nevicted_keys:5\r\nlatest_fork_usec:340\r\n# Replication\r\n\
-        role:master\r\nconnected_slaves:2\r\nmaster_repl_offset:14\r\n# Keyspace\r\n\
+        aof_delayed_fsync:12\r\n# Stats\r\nevicted_keys:5\r\nlatest_fork_usec:340\r\n\
+        # Replication\r\nrole:master\r\nconnected_slaves:2\r\n\
+        master_repl_offset:14\r\n# Keyspace\r\n\
         db0:keys=4,expires=1,avg_ttl=0\r\n";
 
     fn settings() -> Vec<Vec<u8>> {

@@ -136,8 +136,8 @@ fn of_journal(journal: &Journal, found: &mut FindingList) {
             _ => "the oldest points are given up then",
         };
         let text = format!(
-            "the journal is at {used} of {most}{when}; {then}: bring back the backend that lags, or \
-             raise journal.max-size"
+            "the journal is at {used} of {most}{when}; {then}: bring back the backend that \
+             lags, or raise journal.max-size"
         );
         found.bad(80.0, text, "weir status");
     }

@@ -572,7 +572,7 @@
     const chart = new uPlot({
       ...size(), series: [{ label: "at", value: (_, value) => (value == null ? "" : clock(value, span === "minute")) }, ...series],
       cursor: { drag: { x: false, y: false } }, scales: { y: { range: (_, low, high) => [Math.min(0, low || 0), high > 0 ? high * 1.08 : 1] } },
-      axes: [{ ...axis, values: (_, all) => all.map((value) => clock(value).slice(0, span === "minute" ? 5 : 8)), space: 80 }, { ...axis, size: 58, values: (_, all) => all.map((value) => show(value)) }],
+      axes: [{ ...axis, values: (_, all) => all.map((value) => clock(value).slice(0, span === "minute" ? 5 : 8)), space: 80 }, { ...axis, size: show === bytes ? 72 : 58, values: (_, all) => all.map((value) => show(value)) }],
     }, data, room);
     performance.mark("first-chart");
     return { chart, box, key, resize: () => chart.setSize(size()) };
