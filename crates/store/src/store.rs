@@ -42,7 +42,7 @@ pub use apply::Applied;
 pub use flush::FlushError;
 
 /// How much there is in a store.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct StoreSize {
     /// Files of points on the disk.
     pub files: u64,

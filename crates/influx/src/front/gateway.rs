@@ -153,23 +153,15 @@ struct Status {
 /// What `weir status` shows of the embedded store.
 #[derive(Debug, Serialize)]
 struct StoreStatus {
-    /// Files of points on the disk.
-    files: u64,
-    /// Bytes of these files.
-    files_bytes: u64,
-    /// Bytes of points that are in memory only, about.
-    memory_bytes: u64,
-    /// Series that there have been.
-    series: u64,
+    #[serde(flatten)]
+    size: StoreSize,
     /// Queries that run at this moment.
     queries: usize,
 }
 
 impl StoreStatus {
     fn of(embedded: &Embedded) -> Self {
-        let StoreSize { files, files_bytes, memory_bytes, series } = embedded.store().size();
-        let queries = embedded.queries().active();
-        Self { files, files_bytes, memory_bytes, series, queries }
+        Self { size: embedded.store().size(), queries: embedded.queries().active() }
     }
 }
 
