@@ -149,7 +149,7 @@ pub fn client_config(ca: Option<&Path>, insecure: bool) -> Result<ClientConfig, 
     let builder =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     if insecure {
-        let unchecked = Arc::new(Unchecked(algorithms));
+        let unchecked = Arc::new(Nameless::any(algorithms));
         let builder = builder.dangerous().with_custom_certificate_verifier(unchecked);
         return Ok(builder.with_no_client_auth());
     }
@@ -182,21 +182,44 @@ fn native_roots() -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// Takes any certificate, for `insecure-skip-verify`. Signatures are still checked, so that at
-/// least the peer holds the key of the certificate that it shows.
+/// Which certificates are taken, whatever name is in them and whoever has signed them.
 #[derive(Debug)]
-struct Unchecked(WebPkiSupportedAlgorithms);
+enum Accepts {
+    /// All of them, for `insecure-skip-verify`.
+    Any,
+    /// This one, or none.
+    Only(Option<CertificateDer<'static>>),
+}
 
-impl ServerCertVerifier for Unchecked {
+/// Looks at no name and no authority. Signatures are still checked, so that at least the peer
+/// holds the key of the certificate that it shows.
+#[derive(Debug)]
+struct Nameless {
+    accepts: Accepts,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl Nameless {
+    fn any(algorithms: WebPkiSupportedAlgorithms) -> Self {
+        Self { accepts: Accepts::Any, algorithms }
+    }
+}
+
+impl ServerCertVerifier for Nameless {
     fn verify_server_cert(
         &self,
-        _: &CertificateDer<'_>,
+        shown: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
+        let is_taken = match &self.accepts {
+            Accepts::Any => true,
+            Accepts::Only(pinned) => pinned.as_ref().is_some_and(|pinned| pinned == shown),
+        };
+        let other = CertificateError::ApplicationVerificationFailure.into();
+        is_taken.then(ServerCertVerified::assertion).ok_or(other)
     }
 
     fn verify_tls12_signature(
@@ -205,7 +228,7 @@ impl ServerCertVerifier for Unchecked {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, &self.0)
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -214,10 +237,10 @@ impl ServerCertVerifier for Unchecked {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.0)
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
+        self.algorithms.supported_schemes()
     }
 }

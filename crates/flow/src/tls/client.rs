@@ -10,7 +10,7 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, Signa
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
-use super::{Settings, TlsError, Unchecked, certificates, file, native_roots, provider, roots_of};
+use super::{Nameless, Settings, TlsError, certificates, file, native_roots, provider, roots_of};
 
 /// What must be right about a server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl ClientOptions<'_> {
         let roots = || self.ca.map_or_else(native_roots, roots_of);
         let builder = match self.check {
             Check::Nothing => {
-                let unchecked = Arc::new(Unchecked(algorithms));
+                let unchecked = Arc::new(Nameless::any(algorithms));
                 builder.dangerous().with_custom_certificate_verifier(unchecked)
             }
             Check::Authority => {

@@ -7,7 +7,7 @@ use ring::hmac;
 use rustls::{ClientConfig, ConnectionCommon, ServerConfig};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use super::{TlsError, Unchecked, provider};
+use super::{Nameless, TlsError, provider};
 
 /// What is exported from the keys of a connection (RFC 5705, RFC 8446 section 7.5).
 const LABEL: &[u8] = b"EXPORTER-weir-shared-secret";
@@ -45,7 +45,7 @@ pub fn self_made_server() -> Result<ServerConfig, TlsError> {
 /// rustls refuses TLS 1.3.
 pub fn unchecked_client() -> Result<ClientConfig, TlsError> {
     let provider = provider();
-    let unchecked = Arc::new(Unchecked(provider.signature_verification_algorithms));
+    let unchecked = Arc::new(Nameless::any(provider.signature_verification_algorithms));
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?;
     let builder = builder.dangerous().with_custom_certificate_verifier(unchecked);
