@@ -152,7 +152,9 @@ fn backends_come_move_and_go_by_reloads_while_points_flow() {
 
     reload(&mut scene, &format!("{before}{third}"), "it had everything");
     write(100);
-    wait::until("the others have theirs", wait::LONG, || late.distinct() == 150);
+    wait::until("the others have theirs", wait::LONG, || {
+        scene.a.distinct() == 150 && late.distinct() == 150
+    });
     assert_points(&scene.a, 0, 150);
     assert!(moved.distinct() <= 100, "nothing is sent to one that is gone");
     let status = scene.weir.must_run(&["status"]);

@@ -270,8 +270,8 @@ fn as_many_backends_as_there_may_be_are_in_the_table_and_the_worst_are_drawn() {
     browser.wait_true(&format!("{rows} === 1"), wait::LONG);
     let legend = "document.querySelectorAll('#chart-waiting .u-series').length";
     browser.wait_true(&format!("{legend} > 1 && {legend} <= 10"), wait::LONG);
-    let findings = browser.value("document.querySelectorAll('#worst > li').length");
-    assert_eq!(findings, 20);
+    let findings = "document.querySelectorAll('#worst > li').length";
+    browser.wait_true(&format!("{findings} === 20"), wait::LONG);
     let history = weir.ask_admin("/history").text();
     assert!(history.len() < 8 << 20, "{}", history.len());
 }

@@ -135,7 +135,7 @@ mod tests {
             shown.iter().map(|of| (&*of.database, of.count, of.total_seconds, of.max_seconds));
         assert_eq!(figures.collect::<Vec<_>>(), [("app", 2, 4.0, 3.0), ("other", 1, 2.0, 2.0)]);
         for n in 0..2 * KEPT_MAX {
-            forms.add("app", &format!("SELECT {}", "x".repeat(n)), 0.1);
+            forms.add("app", &format!("SELECT {n}{}", "x".repeat(n)), 0.1);
         }
         assert!(super::lock(&forms.0).len() <= KEPT_MAX);
         let shown = forms.shown();

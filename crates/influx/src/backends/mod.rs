@@ -363,6 +363,8 @@ impl Backends {
                 tracing::error!(%error, "credentials are not read again");
             }
         }
+        // What is accepted from now on goes nowhere by the settings of before.
+        change.replaced.iter().for_each(|of| of.before.drain.trigger());
         self.list.store(Arc::new(list));
         let restart = restart.into_iter().map(|name| format!("influx.backend {name:?}"));
         (change, restart.collect())

@@ -38,8 +38,9 @@ impl Task {
             let limits = self.sender.sizing.limits();
             let linger = self.sender.backend.settings().linger;
             let next = tokio::select! {
-                next = self.intake.fill(&mut window, limits, linger) => next,
+                biased;
                 () = stopping.started() => return,
+                next = self.intake.fill(&mut window, limits, linger) => next,
             };
             let went = match next {
                 Ok(Next::Window) => self.window(&mut window).await,

@@ -104,17 +104,22 @@ fn three_masters_are_followed_at_once_and_over_failovers_in_the_same_files() {
 
 #[test]
 fn a_cluster_of_which_no_node_answers_is_said_and_found_once_one_does() {
-    let address = places::free_address();
+    let mut cluster = RedisCluster::start(1, false, &["--enable-debug-command", "yes"]);
+    write(&cluster.nodes[0], "before");
+    cluster.nodes[0].kill();
     let dir = places::directory();
     let table = format!(
         "[redis.aof]\ndir = \"{}\"\n[[redis.aof.master]]\nname = \"c\"\n\
-         cluster = \"redis://{address}\"\n",
-        dir.path().display()
+         cluster = \"{}\"\n",
+        dir.path().display(),
+        cluster.nodes[0].url()
     );
     let weir = Setup::new().table(&table).start();
     wait::until("it is said", wait::LONG, || {
-        let said = all(&weir)[0]["trouble"].as_str().unwrap_or_default().to_owned();
+        let said = all(&weir).first().map(|of| of["trouble"].to_string()).unwrap_or_default();
         said.contains("no node says who the masters are")
     });
     assert!(weir.must_run(&["status"]).contains("no node says who the masters are"));
+    cluster.nodes[0].start_again();
+    assert_restored(&weir, &cluster.nodes[0]);
 }
