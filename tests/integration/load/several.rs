@@ -42,6 +42,7 @@ fn requests(report: &Value, name: &str) -> u64 {
 
 #[test]
 fn several_loads_run_at_a_time_and_each_is_told_of() {
+    let _alone = machine::alone();
     let (cache, web, place) =
         (Redis::start(), Witness::start(Manner::default()), places::directory());
     let text = format!(

@@ -84,7 +84,7 @@ async fn no_points_are_admitted_beyond_the_next_group_while_the_disk_stands_stil
 #[tokio::test(flavor = "multi_thread")]
 async fn points_whose_sync_does_not_end_in_time_are_not_known_to_be_safe() {
     let faults = Faults::default();
-    let soon = |of: &mut journal::Settings| of.ack_timeout = Span::from_millis(50);
+    let soon = |of: &mut journal::Settings| of.ack_timeout = Span::from_millis(500);
     let rig = Rig::on(&faults, soon, with_catalogue);
     let (worker, to) = (rig.worker(), rig.admission.find("there", "").unwrap());
     let written = worker.admit(&to, points("m f=1 1\n")).await;
