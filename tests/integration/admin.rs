@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rig::http::{Message, Request};
+use rig::places;
 use rig::tls::Certificate;
 use rig::wait;
 use rig::weir::{Setup, Weir};
@@ -83,8 +84,14 @@ fn a_reload_renews_the_certificate_and_a_wrong_one_is_refused_and_shown() {
     std::fs::write(&certificate, "no certificate").unwrap();
     weir.reload();
     weir.wait_log("not reloaded");
+    // `weir status` takes the file's certificate alone, and Weir shows another one.
+    let elsewhere = places::directory();
+    let (strangers, _) = Certificate::new().write(elsewhere.path());
+    std::fs::copy(strangers, &certificate).unwrap();
+    let refused = weir.command(&["status"]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && words.contains("certificate"), "{words}");
     std::fs::write(&certificate, before).unwrap();
-    // It pins the file's certificate, which is the one in force again.
     let shown = weir.must_run(&["status"]);
     assert!(shown.contains("RELOAD REFUSED"), "{shown}");
     weir.reload();

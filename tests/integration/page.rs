@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rig::chromium::{Browser, Screen};
+use rig::faults::DiskOrder;
 use rig::http::{Connection, Request};
 use rig::influxd::Influxd;
 use rig::postgres::Cluster;
@@ -251,10 +252,9 @@ fn knock(address: SocketAddr) -> Option<Socket> {
 }
 
 #[test]
-fn as_many_backends_as_there_may_be_are_in_the_table_and_the_worst_are_drawn() {
+fn two_hundred_backends_are_in_the_table_and_the_worst_are_drawn() {
     let away = |n: u64| (format!("away-{n:03}"), "http://127.0.0.1:9");
-    // A journal has so many cursors at most.
-    let all = (0..64).map(away).collect::<Vec<_>>();
+    let all = (0..200).map(away).collect::<Vec<_>>();
     let setup = all.iter().fold(Setup::new(), |setup, (name, url)| setup.backend(name, url));
     let weir = setup.influx("auto-create-database = true").start();
     let mut browser = Browser::open(&format!("http://{}/", weir.admin), WIDE);
@@ -262,9 +262,9 @@ fn as_many_backends_as_there_may_be_are_in_the_table_and_the_worst_are_drawn() {
     weir.must_write("db", &point(1));
     browser.wait_text("has been away", wait::LONG);
     let rows = "document.querySelectorAll('#influx tbody tr').length";
-    browser.wait_true(&format!("{rows} === 64"), wait::LONG);
+    browser.wait_true(&format!("{rows} === 200"), wait::LONG);
     browser.value(
-        "(() => { const search = document.querySelector('#influx input'); search.value = '-063'; \
+        "(() => { const search = document.querySelector('#influx input'); search.value = '-163'; \
          search.dispatchEvent(new Event('input')); })()",
     );
     browser.wait_true(&format!("{rows} === 1"), wait::LONG);
@@ -289,13 +289,22 @@ fn a_terminal_shows_the_same_until_it_is_interrupted() {
 }
 
 #[test]
-fn a_disk_that_is_full_leaves_the_page_without_its_file_alone() {
-    let mut weir = Setup::new().embedded().influx("auto-create-database = true").prepare();
-    // Something is in the way of its directory.
+fn a_disk_that_is_full_or_in_the_way_leaves_the_page_without_its_file_alone() {
+    let setup = Setup::new().with_faults().embedded();
+    let mut weir = setup.influx("auto-create-database = true").prepare();
+    let dir = weir.journal_dir().join("admin");
     std::fs::create_dir_all(weir.journal_dir()).unwrap();
-    std::fs::write(weir.journal_dir().join("admin"), "in the way").unwrap();
+    let full = DiskOrder::give(&dir, "full");
     weir.start_again();
     weir.wait_log("the page's history can't be kept");
     weir.must_write("db", &point(1));
+    assert!(weir.ask_admin("/history").text().contains("started, pid"));
+    assert!(weir.terminate().success());
+    assert!(!dir.join("history").exists());
+    drop(full);
+    std::fs::write(&dir, "in the way").unwrap();
+    weir.start_again();
+    weir.wait_log("the page's history can't be kept");
+    weir.must_write("db", &point(2));
     assert!(weir.ask_admin("/history").text().contains("started, pid"));
 }

@@ -25,7 +25,7 @@ use crate::position::{Counts, Position};
 /// The longest name of a cursor in bytes.
 pub(crate) const NAME_MAX: usize = 100;
 /// How many cursors there may be: each holds segments back, and takes part in every status.
-pub(crate) const CURSORS_MAX: usize = 64;
+pub(crate) const CURSORS_MAX: usize = 256;
 
 const MAGIC: [u8; 8] = *b"WEIR\x9dcur";
 const VERSION: u32 = 1;
