@@ -18,12 +18,14 @@ mod live;
 mod measure;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use watch::metrics::Registry;
@@ -126,16 +128,29 @@ impl Page {
         self.live.join(gzip)
     }
 
-    /// Everything that is kept, as JSON; with the lines of the server that is named.
-    pub fn history(&self, named: Option<&str>) -> String {
+    /// Everything that is kept, as JSON, and as gzip where that is wanted; with the lines of the
+    /// server that is named. As gzip it is never whole in memory.
+    ///
+    /// # Errors
+    /// Only those of memory, which has none.
+    pub fn history(&self, named: Option<&str>, gzip: bool) -> io::Result<Vec<u8>> {
+        let mut plain = Vec::new();
+        if !gzip {
+            self.write_history(named, &mut plain)?;
+            return Ok(plain);
+        }
+        let packed = GzEncoder::new(plain, Compression::default());
+        let mut out = BufWriter::new(packed);
+        self.write_history(named, &mut out)?;
+        out.into_inner()?.finish()
+    }
+
+    fn write_history(&self, named: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
         let book = lock(&self.book);
-        let events: Vec<&Event> = book.events.iter().collect();
-        let events = serde_json::to_string(&events).unwrap_or_default();
-        let mut text = book.history.shown(named);
-        drop(book);
-        // Into the object that it is.
-        text.pop();
-        text + ",\"events\":" + &events + "}"
+        book.history.write(named, out)?;
+        out.write_all(b",\"events\":")?;
+        serde_json::to_writer(&mut *out, &book.events.iter().collect::<Vec<_>>())?;
+        out.write_all(b"}")
     }
 }
 

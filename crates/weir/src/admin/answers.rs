@@ -166,18 +166,13 @@ async fn history(request: &Request<Incoming>, page: &Arc<Page>) -> Response<Full
     let named = pairs.find(|(key, _)| key == "of").map(|(_, value)| value.into_owned());
     let named = named.filter(|named| named.len() <= NAMED_BYTES_MAX);
     let (page, gzip) = (Arc::clone(page), takes_gzip(request.headers()));
-    let made = tokio::task::spawn_blocking(move || {
-        let text = page.history(named.as_deref());
-        let packed = gzip.then(|| assets::gzip(text.as_bytes()).ok()).flatten();
-        let is_packed = packed.is_some();
-        (packed.unwrap_or_else(|| text.into()), is_packed)
-    });
-    let Ok((body, is_packed)) = made.await else {
+    let made = tokio::task::spawn_blocking(move || page.history(named.as_deref(), gzip));
+    let Ok(Ok(body)) = made.await else {
         let text = "Weir is stopping\n".into();
         return reply(StatusCode::SERVICE_UNAVAILABLE, "text/plain", text);
     };
-    let mut answer = reply(StatusCode::OK, "application/json", body);
-    if is_packed {
+    let mut answer = reply(StatusCode::OK, "application/json", body.into());
+    if gzip {
         answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     answer

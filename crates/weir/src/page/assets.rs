@@ -40,7 +40,7 @@ impl Asset {
 ///
 /// # Errors
 /// Only those of memory, which has none.
-pub fn gzip(text: &[u8]) -> io::Result<Bytes> {
+fn gzip(text: &[u8]) -> io::Result<Bytes> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(text)?;
     Ok(encoder.finish()?.into())

@@ -254,19 +254,26 @@ impl Lines {
 
 /// How long the file is up to the end of its last whole line. One that is too long is begun anew.
 fn whole_lines(path: &Path) -> io::Result<u64> {
-    let bytes = match File::open(path) {
-        Ok(file) => {
-            let mut bytes = Vec::new();
-            file.take(2 * FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-            bytes
-        }
+    let file = match File::open(path) {
+        Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         Err(error) => return Err(error),
     };
-    if bytes.len() as u64 >= 2 * FILE_BYTES_MAX {
-        return Ok(0);
+    let mut reader = BufReader::new(file.take(2 * FILE_BYTES_MAX));
+    let (mut read, mut whole) = (0, 0);
+    loop {
+        let piece = reader.fill_buf()?;
+        let len = piece.len();
+        if let Some(at) = piece.iter().rposition(|byte| *byte == b'\n') {
+            whole = read + at as u64 + 1;
+        }
+        if len == 0 {
+            break;
+        }
+        reader.consume(len);
+        read += len as u64;
     }
-    Ok(bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at as u64 + 1))
+    Ok(if read >= 2 * FILE_BYTES_MAX { 0 } else { whole })
 }
 
 fn put(text: &mut String, kind: &str, rest: &str) {

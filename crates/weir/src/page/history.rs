@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fmt::Write as _;
+use std::io::{self, Write};
 
 /// Seconds, and minutes, that are kept.
 const SECONDS: usize = 600;
@@ -181,31 +181,40 @@ impl History {
         Some(self.lines.entry(name.to_owned()).or_insert_with(Line::new))
     }
 
-    /// Both resolutions for a viewer, as JSON: the lines of the process, those of the worst
-    /// servers, and those of one that is named. Each line ends at `to`, and has a number a `step`.
-    pub fn shown(&self, named: Option<&str>) -> String {
+    /// Writes both resolutions for a viewer, as JSON without its closing brace: the lines of the
+    /// process, those of the worst servers, and those of one that is named. Each line ends at `to`,
+    /// and has a number a `step`.
+    ///
+    /// # Errors
+    /// Only those of `out`.
+    pub fn write(&self, named: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
         let names = self.worst(named);
         let minute = (self.second / 60).saturating_sub(1);
-        let mut out = String::new();
-        let mut part = |name: &str, to: u64, step: u64, of: &dyn Fn(&Line) -> Vec<f32>| {
-            let opening = if out.is_empty() { '{' } else { ',' };
-            let _ = write!(out, "{opening}\"{name}\":{{\"to\":{to},\"step\":{step},\"lines\":{{");
-            for (at, name) in names.iter().enumerate() {
-                let Some(line) = self.lines.get(*name) else { continue };
+        let mut part = |opening: &str, to: u64, step: u64, of: &dyn Fn(&Line) -> Vec<f32>| {
+            write!(out, "{opening}:{{\"to\":{to},\"step\":{step},\"lines\":{{")?;
+            let lines = names.iter().filter_map(|name| Some((name, self.lines.get(*name)?)));
+            for (at, (name, line)) in lines.enumerate() {
                 let comma = if at == 0 { "" } else { "," };
-                let _ = write!(out, "{comma}{}:[", serde_json::Value::from(*name));
+                write!(out, "{comma}{}:[", serde_json::Value::from(*name))?;
                 for (at, value) in of(line).into_iter().enumerate() {
                     let comma = if at == 0 { "" } else { "," };
-                    let _ = write!(out, "{comma}{}", Digits(value));
+                    write!(out, "{comma}{}", Digits(value))?;
                 }
-                out.push(']');
+                write!(out, "]")?;
             }
-            out.push_str("}}");
+            write!(out, "}}}}")
         };
-        part("second", self.second, 1, &|line| line.seconds.until(self.second));
-        part("minute", minute * 60, 60, &|line| line.minutes.until(minute));
-        out.push('}');
-        out
+        part("{\"second\"", self.second, 1, &|line| line.seconds.until(self.second))?;
+        part(",\"minute\"", minute * 60, 60, &|line| line.minutes.until(minute))
+    }
+
+    /// What a viewer reads.
+    #[cfg(test)]
+    pub fn shown(&self, named: Option<&str>) -> serde_json::Value {
+        let mut text = Vec::new();
+        self.write(named, &mut text).unwrap();
+        text.push(b'}');
+        serde_json::from_slice(&text).unwrap()
     }
 
     /// The names of lines that are shown.
@@ -256,16 +265,12 @@ mod tests {
 
     use super::*;
 
-    fn shown(history: &History, named: Option<&str>) -> Value {
-        serde_json::from_str(&history.shown(named)).unwrap()
-    }
-
     fn values(of: &[(&str, f64)]) -> BTreeMap<String, f64> {
         of.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
     }
 
     fn seconds(history: &History, name: &str) -> Value {
-        shown(history, None)["second"]["lines"][name].clone()
+        history.shown(None)["second"]["lines"][name].clone()
     }
 
     #[test]
@@ -297,8 +302,8 @@ mod tests {
         let mut again = History::default();
         again.restore(minute, values.into_iter());
         again.put(661, &BTreeMap::new());
-        assert_eq!(shown(&again, None)["minute"]["lines"]["influx.points"], json!([0.5]));
-        assert_eq!(shown(&again, None)["minute"]["to"], 600);
+        assert_eq!(again.shown(None)["minute"]["lines"]["influx.points"], json!([0.5]));
+        assert_eq!(again.shown(None)["minute"]["to"], 600);
     }
 
     #[test]
@@ -327,7 +332,7 @@ mod tests {
             })
             .collect();
         history.put(6000, &all);
-        let shown = shown(&history, Some("b3"));
+        let shown = history.shown(Some("b3"));
         let lines = shown["second"]["lines"].as_object().unwrap();
         assert_eq!(lines.len(), 2 * (SHOWN_MAX + 1));
         assert!(lines.contains_key("backend.rate|b199") && lines.contains_key("backend.rate|b3"));

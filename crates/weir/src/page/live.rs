@@ -6,7 +6,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,6 +23,13 @@ pub const VIEWERS_MAX: usize = 16;
 const STUCK: Duration = Duration::from_secs(30);
 /// A gzip header without a name, a time or an operating system (RFC 1952 section 2.3).
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+/// What a stream begins with, so that its head goes out at once.
+const HELLO: &[u8] = b": the state of Weir, once a second\n\n";
+static HELLO_GZIP: LazyLock<Bytes> = LazyLock::new(|| {
+    // Compressing so little into memory can't fail.
+    let packed = deflated(HELLO).unwrap_or_default();
+    [&GZIP_HEADER[..], &packed].concat().into()
+});
 /// How well frames are compressed: once a second for all viewers.
 const LEVEL: u32 = 6;
 
@@ -65,7 +72,7 @@ impl Live {
         let mut plain = b"data: ".to_vec();
         serde_json::to_writer(&mut plain, frame)?;
         plain.extend_from_slice(b"\n\n");
-        let gzip = deflated(&plain)?.into();
+        let gzip = deflated(&plain)?;
         self.newest.send_replace(Encoded { plain: plain.into(), gzip });
         Ok(())
     }
@@ -132,13 +139,7 @@ async fn feed(
     gzip: bool,
     patience: Duration,
 ) -> StreamEnd {
-    let hello: &[u8] = b": the state of Weir, once a second\n\n";
-    let hello = match gzip {
-        // A stored block that is empty, so that the header goes out at once.
-        true => deflated(hello).map(|of| [&GZIP_HEADER[..], &of].concat()).unwrap_or_default(),
-        false => hello.to_vec(),
-    };
-    let mut next = Bytes::from(hello);
+    let mut next = if gzip { HELLO_GZIP.clone() } else { Bytes::from_static(HELLO) };
     loop {
         match tokio::time::timeout(patience, sender.send(next)).await {
             Ok(Ok(())) => {}
@@ -155,14 +156,15 @@ async fn feed(
 }
 
 /// Whole blocks that end at a byte, and that refer to nothing before them.
-fn deflated(plain: &[u8]) -> io::Result<Vec<u8>> {
+fn deflated(plain: &[u8]) -> io::Result<Bytes> {
     let mut compress = Compress::new(Compression::new(LEVEL), false);
     // More than it takes, whatever is in it, with the empty block behind it.
     let mut out = Vec::with_capacity(plain.len() + plain.len() / 1000 + 128);
     let progress = compress.compress_vec(plain, &mut out, FlushCompress::Sync)?;
     let is_whole = compress.total_in() == plain.len() as u64 && out.len() < out.capacity();
     match progress {
-        Progress::Ok if is_whole => Ok(out),
+        // What it may have taken is not kept.
+        Progress::Ok if is_whole => Ok(Bytes::copy_from_slice(&out)),
         _ => Err(io::Error::other("a frame was not compressed whole")),
     }
 }

@@ -521,11 +521,11 @@
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
   function linesOf(of, fixed, kind) {
-    const lines = fixed.filter(([name]) => of.lines.has(name));
+    const lines = fixed.filter(([name]) => of.lines.has(name)).map(([name, label], hue) => [name, label, hue]);
     if (kind) {
       const servers = [...of.lines.keys()].filter((name) => kindOf(name) === kind).sort();
-      // Everyone's order is that of its name, so that a colour stays with its server.
-      servers.slice(0, DRAWN_MAX + 1).forEach((name) => lines.push([name, serverOf(name)]));
+      // By the order of names, and not with the first colour, which is the gateway's own: a server has one in all charts.
+      servers.slice(0, DRAWN_MAX + 1).forEach((name, n) => lines.push([name, serverOf(name), n + 1]));
     }
     return lines;
   }
@@ -565,8 +565,8 @@
     const edge = { stroke: colour("grid"), width: 1 };
     const axis = { stroke: colour("muted"), grid: edge, ticks: edge, font: "12px system-ui, sans-serif" };
     const size = () => ({ width: Math.max(200, box.clientWidth - 18), height: innerWidth < 600 ? 170 : 200 });
-    const series = lines.map(([, label], index) => ({
-      label, stroke: colour("c" + (1 + (index % 8))), width: 1.75, dash: index >= 8 ? [4, 3] : undefined, spanGaps: false,
+    const series = lines.map(([, label, hue]) => ({
+      label, stroke: colour("c" + (1 + (hue % 8))), width: 1.75, dash: hue >= 8 ? [4, 3] : undefined, spanGaps: false,
       points: { show: false }, value: (_, value) => (value == null ? "-" : show(value)),
     }));
     const chart = new uPlot({

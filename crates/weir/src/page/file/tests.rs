@@ -25,7 +25,7 @@ fn texts(restored: &Restored) -> Vec<String> {
 
 fn minutes(restored: &mut Restored, now: u64) -> serde_json::Value {
     restored.history.put(now * 60, &BTreeMap::new());
-    let shown: serde_json::Value = serde_json::from_str(&restored.history.shown(None)).unwrap();
+    let shown = restored.history.shown(None);
     shown["minute"]["lines"]["backend.waiting|b"].clone()
 }
 
