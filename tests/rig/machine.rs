@@ -1,18 +1,22 @@
 //! Who has the machine: most tests share it, those that measure have it for themselves.
+//!
+//! These let all others go first, so that none of those waits for the longest of them to end: they
+//! come together at the end of a run whose threads are more than they are.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-#[derive(Debug, Default)]
+/// How many tests share the machine: most of them wait, for servers and for time to pass.
+const SHARING_MAX: usize = 5;
+
+#[derive(Debug)]
 struct Users {
     sharing: usize,
-    waiting_to_be_alone: usize,
     is_one_alone: bool,
 }
 
-static USERS: Mutex<Users> =
-    Mutex::new(Users { sharing: 0, waiting_to_be_alone: 0, is_one_alone: false });
+static USERS: Mutex<Users> = Mutex::new(Users { sharing: 0, is_one_alone: false });
 static CHANGED: Condvar = Condvar::new();
 
 thread_local! {
@@ -57,23 +61,20 @@ pub(crate) fn share() {
     if !is_test || IS_ALONE.get() || SHARE.with_borrow(Option::is_some) {
         return;
     }
-    let is_closed = |users: &mut Users| users.is_one_alone || users.waiting_to_be_alone > 0;
+    let is_closed = |users: &mut Users| users.is_one_alone || users.sharing >= SHARING_MAX;
     let users = CHANGED.wait_while(users(), is_closed);
     users.unwrap_or_else(PoisonError::into_inner).sharing += 1;
     SHARE.set(Some(Share));
 }
 
-/// Waits until no other test uses the machine and keeps them away, for a test that measures time
-/// or memory. Comes before anything that the test starts.
+/// Waits until no other test uses the machine, and keeps them away from then on: for a test that
+/// measures time or memory. Comes before anything that the test starts.
 #[must_use]
 pub fn alone() -> Alone {
     drop(SHARE.take());
-    let mut users = users();
-    users.waiting_to_be_alone += 1;
     let is_used = |users: &mut Users| users.is_one_alone || users.sharing > 0;
-    let mut users = CHANGED.wait_while(users, is_used).unwrap_or_else(PoisonError::into_inner);
-    users.waiting_to_be_alone -= 1;
-    users.is_one_alone = true;
+    let users = CHANGED.wait_while(users(), is_used);
+    users.unwrap_or_else(PoisonError::into_inner).is_one_alone = true;
     IS_ALONE.set(true);
     Alone
 }
@@ -84,7 +85,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::{alone, share};
+    use super::{SHARING_MAX, alone, share};
 
     /// Both kinds in one test, since the machine is one.
     #[test]
@@ -102,7 +103,7 @@ mod tests {
                     thread::sleep(Duration::from_millis(2));
                     IS_ONE_ALONE.store(false, Ordering::SeqCst);
                 } else {
-                    SHARING.fetch_add(1, Ordering::SeqCst);
+                    assert!(SHARING.fetch_add(1, Ordering::SeqCst) < SHARING_MAX);
                     assert!(!IS_ONE_ALONE.load(Ordering::SeqCst));
                     thread::sleep(Duration::from_millis(2));
                     SHARING.fetch_sub(1, Ordering::SeqCst);
