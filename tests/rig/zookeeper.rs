@@ -79,6 +79,17 @@ impl ZooKeeper {
         self.with(async |client| client.delete(&node(category, url), None).await.expect("a node"));
     }
 
+    /// Has a node let in nobody but who shows a login, which is `user:password`.
+    ///
+    /// # Panics
+    /// It is not there.
+    pub fn protect(&self, path: &str, login: &str) {
+        self.with(async |client| {
+            client.auth("digest", login.as_bytes()).await.expect("a login");
+            client.set_acl(path, &Acls::creator_all(), None).await.expect("a node");
+        });
+    }
+
     fn with(&self, what: impl AsyncFn(&Client)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {

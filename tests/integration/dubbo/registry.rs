@@ -76,6 +76,18 @@ fn calls_are_spread_over_the_providers_that_zookeeper_has_by_their_weights() {
     );
     zookeeper.put("/other/mapping/com.acme.Echo", "shop,stock");
     wrong("version=1.0&root=other", "applications as a whole, which have it: shop,stock");
+    zookeeper.protect("/dubbo/com.acme.Echo/providers", "ann:secret");
+    let as_user = |login: &str| {
+        let at = format!("{login}{}", zookeeper.address);
+        let url = format!("zookeeper://{at}/com.acme.Echo?version=1.0");
+        self::said(&url, &["--duration", "1s"])
+    };
+    for login in ["", "ann:guess@"] {
+        let said = as_user(login);
+        assert!(said.contains("it refuses the login") && !said.contains("guess"), "{said}");
+    }
+    let said = as_user("ann:secret@");
+    assert!(said.contains("no errors") && !said.contains("secret"), "{said}");
 }
 
 /// Waits until a provider has had so many calls more.

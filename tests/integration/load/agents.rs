@@ -345,6 +345,15 @@ fn an_agent_takes_orders_from_nobody_else_and_loads_nothing_else() {
     assert!(code == Some(1) && said.contains("not among the addresses"), "{said}");
     assert_eq!(server.answered().len(), 0);
     assert!(!place.join("x").exists());
+    // Nor does it ask a registry there, which could name anybody.
+    let registry = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    registry.set_nonblocking(true).unwrap();
+    let service = format!("zookeeper://{}/com.acme.Echo", registry.local_addr().unwrap());
+    let call = ["--method", "echo", "--types", "java.lang.String", "--arguments", "[\"a\"]"];
+    let calls = [&[&*service][..], &short[1..], &call].concat();
+    let (code, said) = ran(coordinator(place, &[&agent], &calls));
+    assert!(code == Some(1) && said.contains("not among the addresses"), "{said}");
+    assert_eq!(registry.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     // Nor does it hear who knows another secret, nor who says nothing of one.
     let refused = |text: &str| {
         secret(place, "secret", text);

@@ -65,6 +65,42 @@ const QUERIES: [&str; 23] = [
      /all|internal/ AND statut = 'all') GROUP BY time(5s), transaction fill(null)",
 ];
 
+/// What panels of Grafana's dashboard 4026 ask beside those, and its variables and events.
+const QUERIES_OF_4026: [&str; 15] = [
+    "SELECT sum(\"error\") / sum(\"all\") FROM (SELECT sum(\"count\") AS \"all\" FROM jmeter WHERE \
+     transaction = 'all' AND application =~ /^weir$/ GROUP BY time(5s) fill(null)), (SELECT \
+     sum(\"countError\") AS \"error\" FROM jmeter WHERE transaction = 'all' AND application =~ \
+     /^weir$/ GROUP BY time(5s) fill(null))",
+    "SELECT last(\"maxAT\") FROM jmeter WHERE (transaction = 'internal' AND application =~ \
+     /^weir$/) GROUP BY time(5s) fill(null)",
+    "SELECT mean(\"pct95.0\") FROM jmeter WHERE (statut = 'ok' AND application =~ /^weir$/) GROUP \
+     BY transaction, time(5s) fill(null)",
+    "SELECT sum(\"count\") FROM jmeter WHERE (application =~ /^weir$/ AND statut = 'ko') GROUP BY \
+     transaction",
+    "SELECT sum(\"count\") FROM jmeter WHERE (application =~ /^weir$/ AND responseCode !~ /^$/) \
+     GROUP BY responseCode, responseMessage",
+    "SELECT sum(\"count\") FROM jmeter WHERE (application =~ /^weir$/ AND transaction =~ \
+     /^[^ai].*$/ AND statut = 'all') GROUP BY time(5s) fill(null)",
+    "SELECT sum(\"count\") FROM jmeter WHERE (application =~ /^weir$/ AND transaction =~ \
+     /^[^ai].*$/ AND statut = 'ko') GROUP BY time(5s) fill(null)",
+    "SELECT sum(\"error\") / sum(\"all\") FROM (SELECT sum(\"count\") AS \"all\" FROM jmeter WHERE \
+     transaction =~ /^[^ai].*$/ AND statut = 'all' GROUP BY time(5s) fill(null)), (SELECT \
+     sum(\"count\") AS \"error\" FROM jmeter WHERE transaction =~ /^[^ai].*$/ AND statut = 'ko' \
+     GROUP BY time(5s) fill(null))",
+    "SELECT last(\"count\") / 5 FROM jmeter WHERE (transaction =~ /^[^ai].*$/ AND statut = 'ok') \
+     GROUP BY time(5s)",
+    "SELECT last(\"avg\"), last(\"pct50.0\") FROM jmeter WHERE (transaction =~ /^[^ai].*$/ AND \
+     statut = 'ok') GROUP BY time(5s)",
+    "SELECT last(\"pct95.0\"), last(\"pct99.0\"), last(\"max\") FROM jmeter WHERE (transaction =~ \
+     /^[^ai].*$/ AND statut = 'ok') GROUP BY time(5s) fill(null)",
+    "SELECT mean(\"count\") / 5 FROM jmeter WHERE (transaction = 'all' AND application =~ \
+     /^weir$/) GROUP BY time(5s) fill(null)",
+    "SHOW TAG VALUES FROM \"jmeter\" WITH KEY = \"application\"",
+    "SHOW TAG VALUES FROM \"jmeter\" WITH KEY = \"transaction\" WHERE \"application\" =~ /^weir$/ \
+     AND \"transaction\" != 'internal' AND \"transaction\" != 'all'",
+    "SELECT text FROM events",
+];
+
 fn number(answer: &Value) -> f64 {
     answer["results"][0]["series"][0]["values"][0][1].as_f64().unwrap_or(f64::NAN)
 }
@@ -83,8 +119,10 @@ fn shows_the_report(ask: impl Fn(&str) -> Value, place: &Path, run: &str) {
     assert_eq!(bytes[2].as_f64(), report["bytes"]["received"].as_f64(), "{report}");
     assert_eq!(number(&ask("SELECT count(text) FROM events")), 2.0);
     assert_eq!(number(&ask("SELECT max(startedT) FROM jmeter")), 30.0);
-    let share = number(&ask(QUERIES[16]));
-    assert!((share - failed / all).abs() < 1e-9, "{share}");
+    for q in [QUERIES[16], QUERIES_OF_4026[0], QUERIES_OF_4026[7]] {
+        let share = number(&ask(q));
+        assert!((share - failed / all).abs() < 1e-9, "{share}: {q}");
+    }
     // A rate of rows is the whole run's.
     let rows = &ask(QUERIES[7])["results"][0]["series"][0]["values"];
     let rows = rows.as_array().expect("there are rows").iter().filter(|row| !row[1].is_null());
@@ -134,7 +172,7 @@ fn a_merge_writes_one_series_of_all_parts_and_a_part_refuses_to() {
         assert!(matches!(code, Some(0 | 4)) && !text.contains("DROPPED"), "{text}");
     }
     shows_the_report(|q| asked(&store, q), place, "all");
-    for q in QUERIES {
+    for q in QUERIES.into_iter().chain(QUERIES_OF_4026) {
         let theirs = influxd.ask(q, &[("db", "load")]);
         assert_eq!(asked(&store, q)["results"], theirs["results"], "{q}");
     }

@@ -282,7 +282,7 @@ fn words(error: &Error) -> String {
             "no server of it answers".to_owned()
         }
         Error::NoAuth | Error::AuthFailed => {
-            "it lets us not in: zookeeper://user:password@host has a login".to_owned()
+            "it refuses the login: name one as zookeeper://user:password@host".to_owned()
         }
         error => error.to_string(),
     }
