@@ -304,7 +304,9 @@ fn a_disk_that_is_full_or_in_the_way_leaves_the_page_without_its_file_alone() {
     drop(full);
     std::fs::write(&dir, "in the way").unwrap();
     weir.start_again();
-    weir.wait_log("the page's history can't be kept");
+    wait::until("it is said again", wait::LONG, || {
+        weir.log().matches("the page's history can't be kept").count() == 2
+    });
     weir.must_write("db", &point(2));
     assert!(weir.ask_admin("/history").text().contains("started, pid"));
 }

@@ -187,7 +187,7 @@ fn native_roots() -> Result<RootCertStore, TlsError> {
 enum Accepts {
     /// All of them, for `insecure-skip-verify`.
     Any,
-    /// This one, or none.
+    /// The one that is pinned; none where there is none to pin.
     Only(Option<CertificateDer<'static>>),
 }
 

@@ -208,15 +208,6 @@ impl History {
         part(",\"minute\"", minute * 60, 60, &|line| line.minutes.until(minute))
     }
 
-    /// What a viewer reads.
-    #[cfg(test)]
-    pub fn shown(&self, named: Option<&str>) -> serde_json::Value {
-        let mut text = Vec::new();
-        self.write(named, &mut text).unwrap();
-        text.push(b'}');
-        serde_json::from_slice(&text).unwrap()
-    }
-
     /// The names of lines that are shown.
     fn worst(&self, named: Option<&str>) -> Vec<&str> {
         let servers: BTreeMap<&str, f32> =
@@ -264,6 +255,16 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    impl History {
+        /// What a viewer reads of it, whole.
+        pub fn shown(&self, named: Option<&str>) -> Value {
+            let mut text = Vec::new();
+            self.write(named, &mut text).unwrap();
+            text.push(b'}');
+            serde_json::from_slice(&text).unwrap()
+        }
+    }
 
     fn values(of: &[(&str, f64)]) -> BTreeMap<String, f64> {
         of.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
