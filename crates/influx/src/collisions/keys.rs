@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use foldhash::fast::RandomState;
 use memchr::memchr;
-use wire::line::{self, Field, Value};
+use wire::line::{self, Field, Fields, Point, Value};
 
 /// The keys of all hashes.
 #[derive(Clone, Debug)]
@@ -104,21 +104,21 @@ impl Keys {
         self.field_name(written) == digest.name()
     }
 
-    /// Makes `digest` that of a record that was written under `destination`. False where it cannot
-    /// be read, which no record of the normaliser's is.
-    pub fn digest(&self, destination: u64, record: &[u8], digest: &mut PointDigest) -> bool {
-        let Some(point) = line::read(record) else { return false };
+    /// The key of a point that was written under `destination`.
+    pub fn point(&self, destination: u64, point: &Point<'_>) -> u64 {
         let series = self.series(point.series);
         let mut hasher = self.strings.build_hasher();
         hasher.write_u64(destination);
         hasher.write_u64(series);
         hasher.write_u64(point.time_ns.cast_unsigned());
-        digest.key = hasher.finish();
-        let fields = &mut digest.fields;
+        hasher.finish()
+    }
+
+    /// Makes `digests` those of a point's fields.
+    pub fn fields(&self, written: Fields<'_>, digests: &mut Vec<FieldDigest>) {
+        let fields = digests;
         fields.clear();
-        for field in point.fields {
-            fields.push(self.field(&field));
-        }
+        fields.extend(written.map(|field| self.field(&field)));
         // Of a name that is there twice the last one is stored.
         fields.sort_by_key(|field| field.name());
         fields.dedup_by(|later, field| {
@@ -128,7 +128,6 @@ impl Keys {
             }
             same
         });
-        true
     }
 
     /// The digest of a field.
@@ -183,12 +182,14 @@ impl FieldDigest {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn digest(keys: &Keys, record: &str) -> PointDigest {
-        let mut digest = PointDigest::default();
-        assert!(keys.digest(1, record.as_bytes(), &mut digest), "{record}");
+    /// What a record is that was written under destination 1.
+    pub fn digest(keys: &Keys, record: &str) -> PointDigest {
+        let point = line::read(record.as_bytes()).unwrap();
+        let mut digest = PointDigest { key: keys.point(1, &point), fields: Vec::new() };
+        keys.fields(point.fields, &mut digest.fields);
         digest
     }
 
@@ -210,9 +211,8 @@ mod tests {
         }
         assert_eq!(key("m,a=1,b=2 f=1 5\n"), key("m,b=2,a=1 f=1 5\n"));
         assert_eq!(key("m\\\"x f=1 5\n"), key("m\"x f=1 5\n"));
-        let mut elsewhere = PointDigest::default();
-        keys.digest(keys.destination("db", "rp"), b"m f=1 5\n", &mut elsewhere);
-        assert_ne!(elsewhere.key, key("m f=1 5\n"));
+        let point = line::read(b"m f=1 5\n").unwrap();
+        assert_ne!(keys.point(keys.destination("db", "rp"), &point), key("m f=1 5\n"));
         assert_ne!(keys.destination("ab", "c"), keys.destination("a", "bc"));
     }
 

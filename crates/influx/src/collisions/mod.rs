@@ -201,14 +201,19 @@ impl Collisions {
         digest: &mut PointDigest,
         lock: impl FnOnce(usize) -> Result<MutexGuard<'w, Window>, BucketBusy>,
     ) -> Result<(), BucketBusy> {
-        let is_read = self.keys.digest(to.destination, point.record, digest);
-        if !is_read || !self.share.get().has_series(digest.key) {
+        // None of the normaliser's records cannot be read.
+        let Some(read) = line::read(point.record) else { return Ok(()) };
+        digest.key = self.keys.point(to.destination, &read);
+        if !self.share.get().has_series(digest.key) {
             return Ok(());
         }
         // Bits that neither the share of series nor the chains of a window go by.
         let number = (digest.key >> 24) as usize % self.buckets.len();
         let bucket = &self.buckets[number];
         let mut window = lock(number)?;
+        // Reaching it takes as long as the fields do.
+        window.fetch(digest.key);
+        self.keys.fields(read.fields, &mut digest.fields);
         let found = window.observe(digest, point.source, now_ms);
         let words = Window::words_for(digest.fields.len()) as u64;
         // No others write while the window is held.

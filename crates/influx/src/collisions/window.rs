@@ -14,8 +14,7 @@ pub struct Window {
     segments: VecDeque<Segment>,
     /// The number of the first segment.
     first: u32,
-    /// The newest entry of each chain.
-    heads: Vec<u32>,
+    chains: Vec<Chain>,
     /// Entries in all segments.
     entries: usize,
     /// A segment that is empty, to be used again.
@@ -33,6 +32,25 @@ pub struct WindowLimits {
     pub words: usize,
     /// How long a point is remembered, in milliseconds.
     pub window_ms: u32,
+}
+
+/// Where a chain begins, and what need not be looked for in it.
+#[derive(Clone, Copy, Debug)]
+struct Chain {
+    newest: u32,
+    /// A bit for the key of each entry, and of some that are there no more: most points are of no
+    /// entry's key, and an entry that nobody has read lately takes longer to reach than all else.
+    keys: u32,
+}
+
+impl Chain {
+    const EMPTY: Self = Self { newest: NONE, keys: 0 };
+    const WORDS: usize = size_of::<Self>() / size_of::<u32>();
+
+    /// The bit of a key, by others of its bits than those that choose the chain.
+    fn bit(key: u64) -> u32 {
+        1 << (key >> 32) % u64::from(u32::BITS)
+    }
 }
 
 #[derive(Debug)]
@@ -105,7 +123,7 @@ const FIELDS_MAX: usize = (SEGMENT_WORDS - HEADER) / FieldDigest::WORDS;
 /// Entries of a chain that are looked at for one point.
 const CHAIN_MAX: usize = 128;
 
-const HEADS_MIN: usize = 256;
+const CHAINS_MIN: usize = 256;
 
 impl Window {
     /// An empty window, which takes no memory.
@@ -114,7 +132,7 @@ impl Window {
             limits,
             segments: VecDeque::new(),
             first: 0,
-            heads: Vec::new(),
+            chains: Vec::new(),
             entries: 0,
             spare: None,
             now_ms: 0,
@@ -125,12 +143,21 @@ impl Window {
     /// Bytes of memory taken.
     pub fn bytes(&self) -> usize {
         let segments = self.segments.len() + usize::from(self.spare.is_some());
-        (segments * SEGMENT_WORDS + self.heads.len()) * size_of::<u32>()
+        (segments * SEGMENT_WORDS + self.chain_words()) * size_of::<u32>()
+    }
+
+    fn chain_words(&self) -> usize {
+        self.chains.len() * Chain::WORDS
     }
 
     /// Words that a point with so many fields takes.
     pub fn words_for(fields: usize) -> usize {
         HEADER + fields.min(FIELDS_MAX) * FieldDigest::WORDS
+    }
+
+    /// Begins to read from memory what a point of this key will be compared with.
+    pub fn fetch(&self, key: u64) {
+        std::hint::black_box(self.chains.get(self.chain(key)).copied());
     }
 
     /// Compares a point with those before it and remembers it. `now_ms` counts from any moment.
@@ -187,9 +214,9 @@ impl Window {
         }
     }
 
-    fn head(&self, key: u64) -> usize {
+    fn chain(&self, key: u64) -> usize {
         // A power of two, or 0 of an empty window.
-        key as usize & self.heads.len().wrapping_sub(1)
+        key as usize & self.chains.len().wrapping_sub(1)
     }
 
     /// The words from an entry's first on; none where it is forgotten.
@@ -208,8 +235,11 @@ impl Window {
     /// Looks for the newest value of each field, and takes an entry that says nothing any more
     /// once the point is remembered out of its chain.
     fn compare(&mut self, key: u64, fields: &[FieldDigest], source: Source) -> Option<Collision> {
-        let head = self.head(key);
-        let mut place = *self.heads.get(head)?;
+        let chain = self.chain(key);
+        let Chain { newest: mut place, keys } = *self.chains.get(chain)?;
+        if keys & Chain::bit(key) == 0 {
+            return None;
+        }
         let mut newer = None;
         let mut found: Option<Collision> = None;
         let mut open = std::mem::take(&mut self.open);
@@ -242,7 +272,7 @@ impl Window {
                     }
                 });
                 if common == count {
-                    self.unchain(place, newer, head, next);
+                    self.unchain(place, newer, chain, next);
                 } else {
                     newer = Some(place);
                 }
@@ -258,9 +288,9 @@ impl Window {
         found
     }
 
-    fn unchain(&mut self, place: u32, newer: Option<u32>, head: usize, next: u32) {
+    fn unchain(&mut self, place: u32, newer: Option<u32>, chain: usize, next: u32) {
         match newer {
-            None => self.heads[head] = next,
+            None => self.chains[chain].newest = next,
             Some(newer) => {
                 if let Some(link) = self.word_mut(newer, NEXT) {
                     *link = next;
@@ -277,12 +307,14 @@ impl Window {
         if self.segments.back().is_none_or(|last| last.words.len() - last.used < words) {
             self.begin_segment();
         }
-        if self.entries >= self.heads.len() {
-            self.grow_heads();
+        if self.entries >= self.chains.len() {
+            self.add_chains();
         }
-        let head = self.head(key);
+        let chain = self.chain(key);
         let number = self.first + self.segments.len() as u32 - 1;
-        let (now_ms, next) = (self.now_ms, self.heads[head]);
+        let (now_ms, older) = (self.now_ms, self.chains[chain]);
+        let is_empty = older.newest == NONE || older.newest >> OFFSET_BITS < self.first;
+        let (next, keys) = if is_empty { (NONE, 0) } else { (older.newest, older.keys) };
         let Some(segment) = self.segments.back_mut() else { return };
         let place = number << OFFSET_BITS | segment.used as u32;
         let entry = &mut segment.words[segment.used..segment.used + words];
@@ -299,14 +331,14 @@ impl Window {
         segment.entries += 1;
         segment.newest_ms = now_ms;
         self.entries += 1;
-        self.heads[head] = place;
+        self.chains[chain] = Chain { newest: place, keys: keys | Chain::bit(key) };
     }
 
     /// Makes room for entries, where there is none by forgetting the oldest.
     fn begin_segment(&mut self) {
         self.expire(self.now_ms);
         let is_full = |window: &Self| {
-            (window.segments.len() + 1) * SEGMENT_WORDS + window.heads.len() > window.limits.words
+            (window.segments.len() + 1) * SEGMENT_WORDS + window.chain_words() > window.limits.words
         };
         while !self.segments.is_empty() && is_full(self) {
             self.drop_oldest();
@@ -319,14 +351,14 @@ impl Window {
         self.segments.push_back(Segment { words, used: 0, entries: 0, newest_ms });
     }
 
-    /// Doubles the number of chains, unless they would have too much of the memory, and makes them
-    /// anew.
-    fn grow_heads(&mut self) {
-        let wanted = (self.heads.len() * 2).max(HEADS_MIN);
-        if wanted > (self.limits.words / 4).max(HEADS_MIN) {
+    /// Doubles the number of chains, unless there is no memory left for them, and makes them anew.
+    fn add_chains(&mut self) {
+        let wanted = (self.chains.len() * 2).max(CHAINS_MIN);
+        let words = self.segments.len() * SEGMENT_WORDS + wanted * Chain::WORDS;
+        if words > self.limits.words && wanted > CHAINS_MIN {
             return;
         }
-        self.heads = vec![NONE; wanted];
+        self.chains = vec![Chain::EMPTY; wanted];
         let mask = wanted - 1;
         for (number, segment) in (self.first..).zip(&mut self.segments) {
             let mut at = 0;
@@ -334,9 +366,11 @@ impl Window {
                 let entry = &mut segment.words[at..];
                 let fields = entry[FIELDS];
                 if fields & UNCHAINED == 0 {
-                    let head = entry[0] as usize & mask;
-                    entry[NEXT] = self.heads[head];
-                    self.heads[head] = number << OFFSET_BITS | at as u32;
+                    let key = u64::from(entry[1]) << 32 | u64::from(entry[0]);
+                    let chain = &mut self.chains[key as usize & mask];
+                    entry[NEXT] = chain.newest;
+                    chain.newest = number << OFFSET_BITS | at as u32;
+                    chain.keys |= Chain::bit(key);
                 }
                 at += Self::words_for((fields & !UNCHAINED) as usize);
             }

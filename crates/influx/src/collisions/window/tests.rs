@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::super::keys::Keys;
+use super::super::keys::tests::digest;
 use super::*;
 
 const WINDOW_MS: u32 = 1000;
@@ -13,12 +14,6 @@ fn window(words: usize) -> Window {
 
 fn source(connection: u32) -> Source {
     Source { connection, address: connection / 2 }
-}
-
-fn digest(keys: &Keys, record: &str) -> PointDigest {
-    let mut digest = PointDigest::default();
-    assert!(keys.digest(1, record.as_bytes(), &mut digest), "{record}");
-    digest
 }
 
 /// What comes of records, each with the connection that wrote it and when.
