@@ -49,7 +49,7 @@ impl Chain {
 
     /// The bit of a key, by others of its bits than those that choose the chain.
     fn bit(key: u64) -> u32 {
-        1 << (key >> 32) % u64::from(u32::BITS)
+        1 << ((key >> 32) % u64::from(u32::BITS))
     }
 }
 
