@@ -258,6 +258,62 @@ fn the_position_of_a_writes_error_counts_in_the_text_that_its_client_has_sent() 
 }
 
 #[test]
+fn the_position_counts_in_the_clients_text_where_a_write_goes_by_itself() {
+    let cluster = Cluster::start();
+    cluster.sql(
+        "CREATE TABLE w (id int PRIMARY KEY, k bigint, c text, \"größe\" numeric, d date);
+         CREATE FUNCTION passes() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+         CREATE TRIGGER passes BEFORE INSERT OR UPDATE ON w FOR EACH ROW EXECUTE FUNCTION passes()",
+    );
+    let weir = weir(&[&cluster], "");
+    let (mut peer, mut direct) = (connect(weir.postgres), connect(cluster.address));
+    let sql = [
+        "INSERT INTO  w (id, \"größe\", k, c) VALUES (1234567890,  '1.5', '7', 'é')",
+        "UPDATE w SET c = 'é',  \"größe\"='1.5',k = '7', d = '2020-01-01' WHERE id = 1234567890",
+    ];
+    let mut made = 1_000_000_000;
+    let mut is_sent_as_a_point = |peer: &mut Peer, sql: &str| {
+        let before = points(&weir);
+        made += 1;
+        ask(peer, &sql.replace("1234567890", &made.to_string()));
+        points(&weir) > before
+    };
+    for sql in sql {
+        wait::until("it is prepared", wait::LONG, || is_sent_as_a_point(&mut peer, sql));
+    }
+    let compare = |peer: &mut Peer, direct: &mut Peer, sql: &str| {
+        for within in [&[sql][..], &["BEGIN", sql, "ROLLBACK"]] {
+            for sql in within {
+                assert_eq!(ask(peer, sql), ask(direct, sql), "{sql}");
+            }
+        }
+    };
+    for (from, to) in [
+        ("1234567890", "'one'"),
+        ("1234567890", "99999999999"),
+        ("'7'", "'seven'"),
+        ("'1.5'", "'groß'"),
+        ("'2020-01-01'", "'2020-02-30'"),
+        ("'2020-01-01'", "'a\nunnamed portal parameter $1'"),
+    ] {
+        for sql in sql.iter().filter(|sql| sql.contains(from)) {
+            // Others of its form go well in between.
+            is_sent_as_a_point(&mut peer, sql);
+            let before = points(&weir);
+            compare(&mut peer, &mut direct, &sql.replace(from, to));
+            // One constant for another of its kind is of the same form.
+            let is_of_the_form = from.starts_with('\'');
+            assert!(!is_of_the_form || points(&weir) >= before + 2.0, "{to} in {sql}");
+        }
+    }
+    // Past Weir, which knows nothing of it for a while.
+    cluster.sql("ALTER TABLE w RENAME k TO renamed");
+    for sql in sql {
+        compare(&mut peer, &mut direct, sql);
+    }
+}
+
+#[test]
 fn a_transaction_under_another_search_path_is_sent_as_text() {
     let cluster = Cluster::start();
     cluster.sql(

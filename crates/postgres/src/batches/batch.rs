@@ -18,7 +18,7 @@ use crate::connection::Connection;
 use crate::pipeline::compose::{Composer, Found};
 use crate::pipeline::prepared::DOUBTFUL;
 use crate::pipeline::round::messages;
-use crate::pipeline::script::{Expect, Heard};
+use crate::pipeline::script::{Expect, Fate, Heard};
 use crate::pipeline::settings::strings_of;
 use crate::slow::{self, Slow};
 use crate::worker::{Front, HUNG};
@@ -149,7 +149,7 @@ fn compose(
         let before = script.under_way();
         match &member.lifted {
             Some(lifted) => {
-                composer.point(lifted, false, out, script);
+                composer.point(lifted, false, Fate::Pass, out, script);
                 front.shared.metrics.points.inc();
             }
             None => {

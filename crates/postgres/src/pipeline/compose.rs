@@ -156,6 +156,7 @@ impl Composer<'_> {
         &mut self,
         lifted: &Lifted,
         has_rows: bool,
+        fate: Fate,
         out: &mut Vec<u8>,
         script: &mut Script,
     ) {
@@ -173,7 +174,7 @@ impl Composer<'_> {
             script.expect(Expect::DescribePortal);
         }
         put_execute(out, b"", 0);
-        script.expect(Expect::Execute(Fate::Pass));
+        script.expect(Expect::Execute(fate));
     }
 
     /// Appends a statement of Weir's own within a round; nobody hears of it.

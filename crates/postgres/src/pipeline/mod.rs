@@ -4,11 +4,13 @@
 //! Nothing in here reads or writes a socket, or knows which server it is about. The path: [`round`]
 //! cuts what a client sends; [`compose`] writes a round as one server is to see it, by the client's
 //! own [`names`], the worker's [`statements`] and what that server has [`prepared`]; [`script`]
-//! goes through the answers. [`settings`] are what a connection takes on for its session, and
-//! [`shape`] is what a statement takes and gives.
+//! goes through the answers, and [`point_errors`] tells errors as of the client's text.
+//! [`settings`] are what a connection takes on for its session, and [`shape`] is what a statement
+//! takes and gives.
 
 pub mod compose;
 pub mod names;
+pub mod point_errors;
 pub mod prepared;
 pub mod round;
 pub mod script;

@@ -267,8 +267,12 @@ impl Script {
                 let swallowed = swallowed || self.expected.front() == Some(&Expect::Settlement);
                 let refused = self.refused(body);
                 on(refused.map_or(Heard::Failed { body, swallowed }, Heard::Refused));
+                let is_point = self.is_of_point();
+                if is_point {
+                    on(Heard::PointFailed(body));
+                }
                 self.failed(on);
-                return Ok(Passing::answer(!swallowed && refused.is_none()));
+                return Ok(Passing::answer(!swallowed && !is_point && refused.is_none()));
             }
             b'I' if self.expected.front() == Some(&Expect::Settlement) => {
                 self.settled(on)?;
@@ -333,6 +337,12 @@ impl Script {
         (code == sqlstate::DUPLICATE_PREPARED_STATEMENT.as_bytes()).then_some(*why)
     }
 
+    /// Whether what is answered is a point statement.
+    fn is_of_point(&self) -> bool {
+        let round = self.expected.iter().take_while(|answer| **answer != Expect::Sync);
+        round.into_iter().any(|answer| *answer == Expect::Execute(Fate::Restore))
+    }
+
     /// Whether the client hears a message, which is held against what is expected.
     fn step(&mut self, tag: u8) -> Result<bool, Unasked> {
         let Some(expected) = self.expected.front().copied() else {
@@ -350,7 +360,7 @@ impl Script {
             Expect::Execute(fate) => (
                 matches!(tag, b'D' | b'C' | b'I' | b's' | b'G' | b'H' | b'W' | b'd' | b'c'),
                 matches!(tag, b'C' | b'I' | b's'),
-                fate == Fate::Pass,
+                fate != Fate::Swallow,
             ),
             Expect::Close(fate) => (tag == b'3', true, fate == Fate::Pass),
             Expect::Forget(_) => (tag == b'3', true, false),

@@ -16,7 +16,7 @@ use crate::lanes::{Editing, Group, Lane, Needs, Picked, Ticket, Told};
 use crate::pipeline::compose::{Composer, Found, Holds};
 use crate::pipeline::names::{Names, name_in};
 use crate::pipeline::round::messages;
-use crate::pipeline::script::Script;
+use crate::pipeline::script::{Fate, Script};
 use crate::plan::Plan;
 use crate::worker::Draft;
 
@@ -283,7 +283,7 @@ impl Session {
             return false;
         }
         let composed = if is_point {
-            composer.point(lifted, true, out, script);
+            composer.point(lifted, true, Fate::Pass, out, script);
             composer.sync(out, script);
             Ok(())
         } else {

@@ -14,6 +14,7 @@ mod lexer;
 mod lift;
 mod normal;
 mod number;
+mod origin;
 mod split;
 mod strings;
 #[cfg(test)]
@@ -24,5 +25,6 @@ pub use directive::{Directive, directive};
 pub use lexer::Lexer;
 pub use lift::Lifted;
 pub use normal::{LITERAL, normalise};
+pub use origin::{constant_position, written_position};
 pub use split::{Statements, statements};
 pub use token::{Strings, Token, TokenKind};

@@ -41,6 +41,9 @@ pub enum Fate {
     Swallow,
     /// The client asked and the server was not: Weir answers.
     Invent,
+    /// The client asked, the server answers of a text that is Weir's: an error is to be told as of
+    /// the client's.
+    Restore,
 }
 
 /// An answer that is under way.

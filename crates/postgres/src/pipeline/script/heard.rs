@@ -38,6 +38,8 @@ pub enum Heard<'a> {
         /// Weir's own question caused it.
         swallowed: bool,
     },
+    /// The same behind it of a point statement, whose error the client hears as of its own text.
+    PointFailed(&'a [u8]),
     /// The server has refused what it was meant to refuse: the client is to hear this instead.
     Refused(Why),
     /// A Query is left out, since it followed an error: ReadyForQuery comes after the next Sync.

@@ -172,11 +172,15 @@ impl Session {
         message: Frame<'_>,
         is_point: bool,
     ) {
+        if let Some(round) = relay.rounds.back_mut().filter(|_| is_point) {
+            round.point = Some(message.body.strip_suffix(&[0]).unwrap_or(message.body).into());
+        }
         let composed = self.composer(relay, server, |composer, out, script| {
             if !is_point {
                 return composer.message(message, out, script);
             }
-            composer.point(&self.front.draft.borrow().lifted, false, out, script);
+            let lifted = &self.front.draft.borrow().lifted;
+            composer.point(lifted, false, Fate::Restore, out, script);
             composer.sync(out, script);
             self.front.shared.metrics.points.inc();
             Ok(())

@@ -12,6 +12,7 @@ use super::state::{PortalsSway, Round};
 use crate::client::OUT_OF_STEP;
 use crate::connection::Known;
 use crate::lanes::is_for_another;
+use crate::pipeline::point_errors;
 use crate::pipeline::prepared::DOUBTFUL;
 use crate::pipeline::script::Heard;
 use crate::plan::{Kind, Leaves, Plan, Unsettles};
@@ -83,6 +84,11 @@ impl Session {
                 relay.has_failed();
             }
             Heard::Failed { body, swallowed } => self.failed(relay, known, body, swallowed),
+            Heard::PointFailed(body) => {
+                let point = relay.rounds.front_mut().and_then(|round| round.point.take());
+                let sql = point.unwrap_or_default();
+                self.tell(relay, &point_errors::restored(body, &sql, self.scope.strings));
+            }
             Heard::Prepared(_)
             | Heard::NotPrepared(_)
             | Heard::Forgotten { .. }

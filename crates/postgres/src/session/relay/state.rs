@@ -33,6 +33,8 @@ pub(super) struct Round {
     pub(super) drew: Vec<Rc<Plan>>,
     /// What others have drawn is forgotten in it.
     pub(super) forgets_drawn: bool,
+    /// The client's text, where another one was sent for it.
+    pub(super) point: Option<Box<[u8]>>,
 }
 
 impl Round {
