@@ -9,6 +9,7 @@ mod columns;
 mod copy_syncs;
 mod doors;
 mod failover;
+mod half_closed;
 mod known_by_clients;
 mod last_values;
 mod late_cancels;

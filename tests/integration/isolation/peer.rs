@@ -112,6 +112,11 @@ impl Peer {
         }
     }
 
+    /// Sends nothing more, and reads on.
+    pub fn ends_sending(&self) -> io::Result<()> {
+        self.stream.shutdown(std::net::Shutdown::Write)
+    }
+
     /// The next message, and takes note of what it reports.
     ///
     /// # Errors

@@ -436,3 +436,35 @@ fn nobody_hears_them_where_the_server_is_heard_late() {
         );
     }
 }
+
+/// It goes behind any message of a stream, most of the times before it has heard anything.
+#[test]
+fn whoever_goes_amid_a_copy_leaves_its_server_connection_to_the_next() {
+    let seed = chance::seed();
+    let cluster = Cluster::start();
+    cluster.sql(CONTENTS);
+    let weir = weir(&cluster, None, 1, false);
+    let mut random = StdRng::seed_from_u64(seed);
+    for n in 0..600 {
+        let mut parts = chance(&mut random);
+        parts.truncate(random.random_range(1..=parts.len()));
+        let mut peer = connect(weir.postgres).expect("it is let in");
+        if random.random() {
+            // The connection may have ended.
+            let _ = peer.send(&put_all(&parts));
+        } else {
+            parts.iter().for_each(|part| drop(peer.send(&put_all(&[*part]))));
+        }
+        if random.random_ratio(1, 4) {
+            let _ = peer.hears_within(Duration::from_millis(20));
+        }
+        drop(peer);
+        let mut next = connect(weir.postgres).expect("it is let in");
+        let mut out = Vec::new();
+        put_query(&mut out, b"SELECT 1");
+        next.send(&out).expect("it is taken");
+        let reply = next.reply().ok().and_then(|reply| reply.value().map(str::to_owned));
+        let behind = format!("WEIR_TEST_SEED={seed}: {n}, behind {parts:?}");
+        assert_eq!(reply.as_deref(), Some("1"), "{behind}");
+    }
+}

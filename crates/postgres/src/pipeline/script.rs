@@ -143,6 +143,11 @@ impl Script {
             && self.unsettled.is_none()
     }
 
+    /// Whether no answer is due, whatever the server leaves out of what is sent next.
+    pub fn is_answered(&self) -> bool {
+        self.expected.is_empty() && self.remaining == 0 && self.unsettled.is_none()
+    }
+
     /// Whether the last message has been heard whole.
     pub fn is_between(&self) -> bool {
         self.remaining == 0

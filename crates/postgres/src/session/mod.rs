@@ -132,6 +132,8 @@ pub struct Session {
     riding: Option<Rc<Lane>>,
     /// The session has state on its server connection.
     pinned: bool,
+    /// The client has ended its sending side, and is still to have its answers.
+    has_ended: bool,
     last_write: LastWrite,
     /// The next round goes to the primary, since a replica could not answer it.
     only_primary: bool,
@@ -184,6 +186,7 @@ impl Session {
             inbox: Vec::new(),
             held: front.shared.held.none(),
             begun: None,
+            has_ended: false,
             riding: None,
             pinned: mode == Mode::Session || settings.pins(),
             settings,
@@ -255,7 +258,10 @@ impl Session {
                 self.riding = None;
             }
             self.tell_mail()?;
-            if self.client.in_flight() >= IN_FLIGHT_MAX {
+            if self.has_ended && self.client.in_flight() == 0 {
+                return Err(End::Gone);
+            }
+            if self.has_ended || self.client.in_flight() >= IN_FLIGHT_MAX {
                 self.settled().await;
             } else {
                 self.read_in_time().await?;
@@ -434,8 +440,11 @@ impl Session {
                 return Poll::Ready(Ok(()));
             }
             match ready!(self.poll_fill(cx)) {
-                Ok(true) => Poll::Ready(Ok(())),
-                _ => Poll::Ready(Err(End::Gone)),
+                Ok(came) => {
+                    self.has_ended = !came;
+                    Poll::Ready(Ok(()))
+                }
+                Err(_) => Poll::Ready(Err(End::Gone)),
             }
         })
         .await

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tokio::io::AsyncWrite as _;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::patience::{Limit, idle_in_transaction_timeout, idle_timeout, read_timeout};
@@ -115,6 +116,7 @@ impl Session {
                 relay.study = self.study(len).await?;
                 self.feed(relay, server)?;
             }
+            self.ends_with_client(relay, server);
             self.answer_invented(relay, server);
             let waits = relay.rounds.is_empty() && server.unsent() == 0;
             let limit = self.limit(relay, waits);
@@ -137,6 +139,8 @@ impl Session {
             match turn {
                 Turn::Heard | Turn::Read => {}
                 Turn::ClientGone => return Err(End::Gone),
+                // It was told that nothing more comes, and has answered what it would.
+                Turn::ServerGone(_) if self.has_ended && server.broken => return Err(End::Gone),
                 Turn::ServerGone(error) => return self.server_gone(relay, server, error),
             }
             self.check(relay, server)?;
@@ -149,6 +153,19 @@ impl Session {
                 tokio::task::yield_now().await;
             }
         }
+    }
+
+    /// Where a client sends nothing more and the server waits for more of it, as amid a COPY, it is
+    /// to hear so behind all that was sent, and ends that.
+    fn ends_with_client(&self, relay: &Relay, server: &mut Connection) {
+        let waits = relay.within || relay.through > 0 || server.script.takes_data();
+        server.broken |= self.has_ended && waits && self.has_gone_out(relay, server);
+    }
+
+    /// Whether all that the client has sent went out: what is left is no whole message.
+    fn has_gone_out(&self, relay: &Relay, server: &Connection) -> bool {
+        let goes_on = relay.takes_more(self.pinned, server) && !relay.full && !relay.waits;
+        goes_on || self.inbox.is_empty()
     }
 
     /// Answers what no server is asked, where that comes first.
@@ -292,10 +309,18 @@ impl Session {
         if relay.confirming.poll_ended(cx).is_ready() {
             return Poll::Ready(Turn::Read);
         }
-        if server.unsent() < AHEAD_MAX && self.inbox_has_room(relay, server) && !relay.leaving {
+        if self.has_ended {
+            return self.poll_answered(relay, server, cx);
+        }
+        if !relay.leaving && server.unsent() < AHEAD_MAX && self.inbox_has_room(relay, server) {
             return match self.poll_fill(cx) {
                 Poll::Ready(Ok(true)) => Poll::Ready(Turn::Read),
                 Poll::Pending => Poll::Pending,
+                // It may read yet.
+                Poll::Ready(Ok(false)) if server.unsent() > 0 || !relay.is_quiet() => {
+                    self.has_ended = true;
+                    Poll::Ready(Turn::Read)
+                }
                 // What it has sent is still sent on.
                 Poll::Ready(_) if server.unsent() > 0 => {
                     relay.leaving = true;
@@ -307,6 +332,28 @@ impl Session {
         // Behind the last answer there is only a goodbye, or a message that will never be whole.
         let is_done = self.inbox.is_empty() || (relay.rounds.is_empty() && !relay.waits);
         if relay.leaving && server.unsent() == 0 && is_done {
+            return Poll::Ready(Turn::ClientGone);
+        }
+        Poll::Pending
+    }
+
+    /// Waits until a client that sends nothing more has had all its answers.
+    fn poll_answered(
+        &self,
+        relay: &Relay,
+        server: &mut Connection,
+        cx: &mut Context<'_>,
+    ) -> Poll<Turn> {
+        if server.unsent() > 0 {
+            return Poll::Pending;
+        }
+        if server.broken {
+            // Where it fails the server is gone, which is heard next.
+            let _ = server.socket().poll_shutdown(cx);
+            return Poll::Pending;
+        }
+        let is_answered = relay.is_quiet() || server.script.is_answered();
+        if is_answered && self.has_gone_out(relay, server) || self.client.outlet.is_closed() {
             return Poll::Ready(Turn::ClientGone);
         }
         Poll::Pending

@@ -99,13 +99,8 @@ impl Session {
             b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'S' | b'H' | b'F' | b'd' | b'c' | b'f' => {}
             _ => return Err(End::unknown_message(tag)),
         }
-        match server.script.admits(tag) {
-            Admission::Now => {}
-            Admission::Later => {
-                relay.waits = true;
-                return Ok(0);
-            }
-            Admission::Never => return Err(End::Refused(amid_copy())),
+        if !goes_beside_copy(relay, server, tag)? {
+            return Ok(0);
         }
         let Some(whole) = bytes.get(..len) else {
             let held_max = if tag == b'Q' { QUERY_HELD_MAX } else { HELD_MAX };
@@ -265,6 +260,24 @@ impl Session {
         }
         relay.through = len - bytes.len();
         bytes.len()
+    }
+}
+
+/// Whether a message of this kind may go out now, a COPY being under way or not.
+fn goes_beside_copy(relay: &mut Relay, server: &mut Connection, tag: u8) -> Result<bool, End> {
+    let admission = server.script.admits(tag);
+    let was_flushed = std::mem::replace(&mut relay.copy_flushed, admission == Admission::Later);
+    match admission {
+        Admission::Now => Ok(true),
+        Admission::Later => {
+            // Without a Sync behind the data the server keeps its answer to an Execute.
+            if !was_flushed {
+                put_flush(&mut server.out);
+            }
+            relay.waits = true;
+            Ok(false)
+        }
+        Admission::Never => Err(End::Refused(amid_copy())),
     }
 }
 

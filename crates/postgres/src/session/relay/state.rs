@@ -150,6 +150,8 @@ pub(in crate::session) struct Relay {
     pub(super) waits: bool,
     /// So many are under way that the server was asked for them.
     pub(super) flushed: bool,
+    /// What comes behind a COPY waits for its answer, for which the server was asked.
+    pub(super) copy_flushed: bool,
     /// The client has said goodbye, and is still to have its answers.
     pub(super) leaving: bool,
     /// What may have been changed in the transaction's settings is not followed.
