@@ -92,6 +92,8 @@ fn build() -> PathBuf {
     }
     let status = command.status().expect("cargo can be started");
     assert!(status.success(), "weir can't be built");
+    // A disk that is still busy with what was built answers no sync for longer than Weir waits.
+    rustix::fs::sync();
     profile.join("weir")
 }
 
