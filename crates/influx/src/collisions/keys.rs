@@ -114,9 +114,8 @@ impl Keys {
         hasher.finish()
     }
 
-    /// Makes `digests` those of a point's fields.
-    pub fn fields(&self, written: Fields<'_>, digests: &mut Vec<FieldDigest>) {
-        let fields = digests;
+    /// Makes `fields` the digests of a point's fields.
+    pub fn fields(&self, written: Fields<'_>, fields: &mut Vec<FieldDigest>) {
         fields.clear();
         fields.extend(written.map(|field| self.field(&field)));
         // Of a name that is there twice the last one is stored.

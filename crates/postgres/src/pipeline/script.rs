@@ -344,8 +344,8 @@ impl Script {
 
     /// Whether what is answered is a point statement.
     fn is_of_point(&self) -> bool {
-        let round = self.expected.iter().take_while(|answer| **answer != Expect::Sync);
-        round.into_iter().any(|answer| *answer == Expect::Execute(Fate::Restore))
+        let mut round = self.expected.iter().take_while(|answer| **answer != Expect::Sync);
+        round.any(|answer| *answer == Expect::Execute(Fate::Restore))
     }
 
     /// Whether the client hears a message, which is held against what is expected.

@@ -316,7 +316,7 @@ impl Session {
             return match self.poll_fill(cx) {
                 Poll::Ready(Ok(true)) => Poll::Ready(Turn::Read),
                 Poll::Pending => Poll::Pending,
-                // It may read yet.
+                // It may still read what it has asked for.
                 Poll::Ready(Ok(false)) if server.unsent() > 0 || !relay.is_quiet() => {
                     self.has_ended = true;
                     Poll::Ready(Turn::Read)
