@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -12,6 +12,8 @@ use wire::dubbo::{
     Event, FrameReader, Kind, Response, ResponseBody, Status, put_event, put_failure, put_response,
 };
 use wire::hessian2::{Encoder, Value};
+
+use crate::places;
 
 /// How a provider answers a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +81,7 @@ impl Provider {
     /// # Panics
     /// The port is not free.
     pub fn start_at(address: SocketAddr, answering: Answering) -> Self {
-        let listener = TcpListener::bind(address).expect("a port");
+        let listener = places::listen(address);
         let address = listener.local_addr().expect("it is bound");
         let seen = Arc::new(Counts::default());
         let counts = seen.clone();

@@ -7,7 +7,7 @@
 mod answer;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -185,7 +185,7 @@ impl Fake {
     /// # Panics
     /// When the port is taken by another program meanwhile.
     pub fn bring_up(&mut self) {
-        let listener = TcpListener::bind(self.address).expect("the fake's port is free");
+        let listener = places::listen(self.address);
         self.shared.up.store(true, Ordering::SeqCst);
         let (shared, certificate) = (self.shared.clone(), self.certificate.clone());
         let accept = move || {

@@ -37,6 +37,17 @@ pub fn free_address() -> SocketAddr {
     })
 }
 
+/// Listens at an address of [`free_address`].
+///
+/// A program that another test starts at this moment has a copy of each of this process's sockets,
+/// the one that has looked whether the port is free among them, until it runs.
+///
+/// # Panics
+/// When another program has the port.
+pub fn listen(address: SocketAddr) -> TcpListener {
+    wait::value("the port is free", wait::LONG, || TcpListener::bind(address).ok())
+}
+
 /// From here on ports may be any connection's.
 fn kernels_lowest_port() -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");

@@ -137,7 +137,7 @@ fn locked(log: &Mutex<Vec<u64>>) -> MutexGuard<'_, Vec<u64>> {
 }
 
 fn listen(address: SocketAddr) -> TcpListener {
-    let listener = TcpListener::bind(address).expect("the port is free");
+    let listener = places::listen(address);
     listener.set_nonblocking(true).expect("a listener need not block");
     listener
 }

@@ -63,6 +63,8 @@ fn who_sends_nothing_more_still_hears_what_was_asked() {
 #[test]
 fn whoever_sends_no_more_amid_what_waits_for_it_keeps_no_server_connection() {
     let beside = Beside::new("CREATE TABLE t (id int)", "pool.size = 1");
+    // Whoever has ended its side waits for a server connection for a second at most.
+    until_known(&beside.weir, &mut client(&beside.weir).expect("let in"));
     let mut copy_by_parse = Vec::new();
     put_parse(&mut copy_by_parse, b"", b"COPY t FROM STDIN", &[]);
     put_bound(&mut copy_by_parse, "", &[]);
