@@ -32,4 +32,5 @@ mod silent_network;
 mod tls;
 mod tracking;
 mod twins;
+mod unknown;
 mod wait;

@@ -289,6 +289,9 @@ pub struct Request {
     /// It belongs to what is before it on its connection, as in a transaction: whatever
     /// [`Service::again`] says, nothing is asked in its place.
     pub stays: bool,
+    /// What it leaves on its connection is not known: it goes by the connection that the client has
+    /// for itself, as [`own`](Self::own) does, and that is closed instead of being given back.
+    pub taints: bool,
     /// It waits for what others do: its answer is never late.
     pub waits: bool,
     /// So many lines at the beginning of its reply reach nobody: they answer what goes out before
@@ -343,6 +346,7 @@ impl Request {
             harmless: false,
             own: false,
             stays: false,
+            taints: false,
             waits: false,
             unheard: 0,
             judged: false,

@@ -44,6 +44,7 @@ use replies::Replies;
 use subscribe::Subscribed;
 use tracking::Tracking;
 use transaction::Transaction;
+use unknown::Untold;
 use wait::Written;
 
 /// A client of the fabric.
@@ -71,6 +72,8 @@ pub struct Session {
     /// Its login that is under way.
     login: Option<Rc<Login>>,
     transaction: Transaction,
+    /// Why servers have not said what the step at hand of it is.
+    untold: Untold,
     /// It is told of keys that others change.
     tracking: Option<Tracking>,
     /// What it is subscribed to, once it has been to anything.
@@ -112,6 +115,7 @@ impl Session {
             database,
             version: Version::Two,
             transaction: Transaction::None,
+            untold: Untold::default(),
             tracking: None,
             subscribed: None,
             number: 0,
@@ -440,9 +444,7 @@ impl Dialogue<Servers> for Session {
                 }
                 Ok(len)
             }
-            Ok(CommandFrame::Command(_))
-                if self.asks_unnamed(Some(&cutter.command(bytes)), client) =>
-            {
+            Ok(CommandFrame::Command(_)) if self.asks_first(&cutter.command(bytes), client) => {
                 cutter = Commands::default();
                 Ok(0)
             }

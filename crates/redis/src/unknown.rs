@@ -16,6 +16,9 @@ const KNOWN_FOR: Duration = Duration::from_secs(30);
 const AT_ONCE: usize = 16;
 /// Flags of what is not run: it may not end, says more than once, or is for one server.
 const REFUSED: [&str; 3] = ["admin", "blocking", "pubsub"];
+/// Categories of what a server runs for the commands behind it: as another user, in another
+/// database, or no longer as one transaction.
+const FOR_CONNECTION: [&str; 2] = ["@connection", "@transaction"];
 
 /// What servers say of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub struct Fact {
     pub is_refused: bool,
     /// It is for administrators.
     pub is_dangerous: bool,
+    /// It changes what the commands behind it on its connection are: no step of a transaction.
+    pub is_for_connection: bool,
 }
 
 /// What was said of a command, and when; `None`: that there is none.
@@ -48,9 +53,19 @@ impl Default for Unknown {
 impl Unknown {
     /// What the servers said of a command a short while ago: `Some(None)` that they have none.
     pub fn remembered(&self, name: &[u8]) -> Option<Option<Fact>> {
+        self.said_within(KNOWN_FOR, name)
+    }
+
+    /// As [`remembered`](Self::remembered), of a name that was remembered, or looked up, just
+    /// before: it is not forgotten between the two.
+    pub fn looked_up(&self, name: &[u8]) -> Option<Option<Fact>> {
+        self.said_within(KNOWN_FOR * 2, name)
+    }
+
+    fn said_within(&self, age: Duration, name: &[u8]) -> Option<Option<Fact>> {
         let facts = self.facts.borrow();
         let (at, fact) = facts.get(name)?;
-        (at.elapsed() < KNOWN_FOR).then_some(*fact)
+        (at.elapsed() < age).then_some(*fact)
     }
 
     /// Remembers what they say.
@@ -82,6 +97,7 @@ impl Fact {
             let sub = Self::of_one(parts)?;
             fact.is_refused |= sub.is_refused;
             fact.is_dangerous |= sub.is_dangerous;
+            fact.is_for_connection |= sub.is_for_connection;
             fact.keys = fact.keys.filter(|keys| sub.keys == Some(*keys));
         }
         Some(fact)
@@ -116,6 +132,7 @@ impl Fact {
             keys: (!has(&"movablekeys")).then_some(range),
             is_refused: REFUSED.iter().any(has),
             is_dangerous: categories.iter().any(|of| of == "@dangerous"),
+            is_for_connection: categories.iter().any(|of| FOR_CONNECTION.contains(&&**of)),
         })
     }
 }
@@ -137,11 +154,14 @@ mod tests {
     fn what_a_server_says_is_read_and_what_is_not_clear_proves_nothing() {
         let fact = Fact::read(&info("write", [1, -1, 2], "@slow")).unwrap();
         assert_eq!(fact.keys, Some(Keys::Range { first: 1, last: -1, step: 2 }));
-        assert!(!fact.is_refused && !fact.is_dangerous);
+        assert!(!fact.is_refused && !fact.is_dangerous && !fact.is_for_connection);
         assert_eq!(Fact::read(&info("movablekeys", [0, 0, 0], "@x")).unwrap().keys, None);
         assert_eq!(Fact::read(&info("fast", [0, 0, 0], "@x")).unwrap().keys, Some(Keys::None));
         assert!(Fact::read(&info("blocking", [1, 1, 1], "@x")).unwrap().is_refused);
         assert!(Fact::read(&info("fast", [1, 1, 1], "@dangerous")).unwrap().is_dangerous);
+        for category in ["@connection", "@Transaction"] {
+            assert!(Fact::read(&info("fast", [0, 0, 0], category)).unwrap().is_for_connection);
+        }
         for odd in [[1, 1, 0], [-1, 1, 1], [999, 1, 1], [1, 999, 1]] {
             assert_eq!(Fact::read(&info("fast", odd, "@x")), None, "{odd:?}");
         }
@@ -170,6 +190,7 @@ mod tests {
         assert!(!plain.is_refused && !plain.is_dangerous && plain.keys == Some(Keys::None));
         assert!(with(&[("fast", 0, "@slow"), ("admin", 0, "@slow")]).unwrap().is_refused);
         assert!(with(&[("fast", 0, "@dangerous"), ("fast", 0, "@x")]).unwrap().is_dangerous);
+        assert!(with(&[("fast", 0, "@x"), ("fast", 0, "@connection")]).unwrap().is_for_connection);
         assert_eq!(with(&[("fast", 0, "@slow"), ("fast", 1, "@slow")]).unwrap().keys, None);
         let odd = format!(
             "{}*1\r\n:1\r\n",
@@ -187,5 +208,20 @@ mod tests {
         assert!(unknown.facts.borrow().len() <= KNOWN_MAX);
         assert_eq!(unknown.remembered(b"511"), Some(None));
         assert_eq!(unknown.remembered(b"x"), None);
+    }
+
+    #[test]
+    fn what_was_remembered_a_moment_ago_is_there_still() {
+        let unknown = Unknown::default();
+        let said = |age: u32| {
+            unknown.remember(b"x", None);
+            if let Some((at, _)) = unknown.facts.borrow_mut().get_mut(&b"x"[..]) {
+                *at = at.checked_sub(KNOWN_FOR * age).unwrap();
+            }
+            (unknown.remembered(b"x"), unknown.looked_up(b"x"))
+        };
+        assert_eq!(said(0), (Some(None), Some(None)));
+        assert_eq!(said(1), (None, Some(None)));
+        assert_eq!(said(2), (None, None));
     }
 }

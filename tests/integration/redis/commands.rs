@@ -189,8 +189,13 @@ fn a_command_that_a_server_has_otherwise_shares_no_connection() {
         let own = toy.with(name).pop().expect("it came");
         assert_eq!(own, ["PING", name], "it has a connection of its own");
     }
+    for line in ["MULTI", "GET k", "EXEC"] {
+        assert_eq!(ann.line(line), "+OK");
+    }
+    let own = toy.with("EXEC").pop().expect("it came");
+    assert!(own.ends_with(&["MULTI", "GET", "EXEC"].map(str::to_owned)), "it is given back");
     assert_eq!(ann.line("MULTI"), "+OK");
-    assert_eq!(ann.line("GET k"), "-ERR unknown command 'GET'");
+    assert_eq!(ann.line("DECR k"), "-ERR unknown command 'DECR'");
     assert!(ann.line("EXEC").starts_with("-EXECABORT"));
     let large = "x".repeat(300_000);
     assert_eq!(ann.ask(&["SET", "k", &large]), "+OK");

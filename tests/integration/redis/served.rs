@@ -103,9 +103,6 @@ fn what_weir_does_not_know_has_a_connection_of_its_own() {
     assert_eq!(client.line("SELECT 3"), "+OK");
     assert_eq!(client.line("MY.GET k1"), "$-1");
     assert_eq!(client.line("NO.SUCH k1"), "-ERR unknown command 'NO.SUCH'");
-    assert_eq!(client.line("MULTI"), "+OK");
-    assert_eq!(client.line("MY.GET k1"), "-ERR unknown command 'MY.GET'");
-    assert!(client.line("EXEC").starts_with("-EXECABORT"));
 }
 
 /// The name and version that `HELLO` tells.

@@ -188,17 +188,18 @@ impl<S: Service> Client<S> {
         }
         if let Some(handle) = self.leased(server) {
             let (bytes, replies) = (request.bytes.clone(), request.replies);
+            let taints = request.taints;
             let ticket = Ticket::leased(self, place, request);
             let write = |out: &mut Vec<u8>| out.extend_from_slice(&bytes);
             if let Err(full) = handle.push(ticket, replies, now, write) {
                 return full.0.into_request().map(|request| Pending::ask(place, request));
             }
-            self.lease_has_one_more(server);
+            self.lease_has_one_more(server, taints);
             self.has_sent(place, waited);
             return None;
         }
         let is_lost = matches!(self.leases.borrow().get(server), Some(Lease::Lost));
-        if request.own || is_lost {
+        if request.own || request.taints || is_lost {
             self.give_up(place, &self.without_lease(server));
             return None;
         }

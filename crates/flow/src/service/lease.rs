@@ -1,7 +1,8 @@
 //! Connections that a client has for itself, at most one to each server.
 //!
 //! Each is a lane that nobody else has, over a connection of the pool. It is given back once its
-//! service has undone what may be left on it; what ends in any other way is closed.
+//! service has undone what may be left on it; what ends in any other way is closed, and so is one
+//! that a request [taints](Request::taints).
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -23,8 +24,13 @@ pub(super) enum Lease<S: Service> {
     Failed(Unanswered<S::Error>),
     /// As before, and nobody has heard of it: whatever needs one is told.
     Refused(Unanswered<S::Error>),
-    /// It has one.
-    Held { handle: Handle<S::Protocol, Ticket<S>>, known: S::Known, in_flight: usize },
+    /// It has one, which is closed in the end where a request has tainted it.
+    Held {
+        handle: Handle<S::Protocol, Ticket<S>>,
+        known: S::Known,
+        in_flight: usize,
+        is_tainted: bool,
+    },
     /// It had one, which has ended.
     Lost,
 }
@@ -243,9 +249,11 @@ impl<S: Service> Client<S> {
         }
     }
 
-    pub(super) fn lease_has_one_more(&self, server: usize) {
-        if let Some(Lease::Held { in_flight, .. }) = self.leases.borrow_mut().get_mut(server) {
+    pub(super) fn lease_has_one_more(&self, server: usize, taints: bool) {
+        let mut leases = self.leases.borrow_mut();
+        if let Some(Lease::Held { in_flight, is_tainted, .. }) = leases.get_mut(server) {
             *in_flight += 1;
+            *is_tainted |= taints;
         }
     }
 
@@ -310,8 +318,10 @@ impl<S: Service> Client<S> {
         if matches!(leases.get(server), Some(Lease::Held { in_flight: 1.., .. } | Lease::Opening)) {
             return Some(Pending::Free { place, server, words });
         }
-        if let Some(Lease::Held { handle, .. }) = leases.take(server) {
-            handle.quarantine();
+        match leases.take(server) {
+            Some(Lease::Held { handle, is_tainted: true, .. }) => handle.close(),
+            Some(Lease::Held { handle, .. }) => handle.quarantine(),
+            _ => {}
         }
         drop(leases);
         if let Some(place) = place {
@@ -328,13 +338,14 @@ impl<S: Service> Client<S> {
         };
         let (head, now) = (request.bytes.clone(), Instant::now());
         let waited = request.waited(now);
+        let taints = request.taints;
         let ticket = Ticket::leased(self, place, request);
         let write = |out: &mut Vec<u8>| out.extend_from_slice(&head);
         if let Err(full) = handle.push(ticket, 1, now, write) {
             return full.0.into_request().map(|request| Pending::Begin { place, request });
         }
         handle.grow(false, |_| ());
-        self.lease_has_one_more(server);
+        self.lease_has_one_more(server, taints);
         self.has_sent(place, waited);
         None
     }
@@ -393,7 +404,7 @@ async fn run<S: Service>(client: Rc<Client<S>>, server: usize) {
     let deliverer = Deliverer::new(&fabric, server, Some(&client));
     let (limits, scratch) = (fabric.settings().lane, fabric.scratch());
     let (handle, driver) = lane::start(leased, protocol, limits, scratch, deliverer);
-    let held = Lease::Held { handle: handle.clone(), known, in_flight: 0 };
+    let held = Lease::Held { handle: handle.clone(), known, in_flight: 0, is_tainted: false };
     client.leases.borrow_mut().put(server, held);
     client.wake();
     let ended = driver.await;

@@ -235,6 +235,10 @@ impl Dialogue<Toy> for Lines {
                 let request = Request { repeats: false, ..read(toy.server_of(key), &bytes[..len]) };
                 client.ask(request);
             }
+            [b"TAINT", key] => {
+                let request = Request::new(toy.server_of(key), [b"NAMED ", key, b"\n"].concat());
+                client.ask(Request { taints: true, ..request });
+            }
             [b"ADD", key, _] => {
                 let request = Request::new(toy.server_of(key), &bytes[..len]);
                 let about = Some(number_of(key));

@@ -75,6 +75,24 @@ fn a_client_that_holds_a_connection_has_its_state_and_leaves_none() {
 }
 
 #[test]
+fn a_connection_that_a_request_taints_is_closed_and_nobody_else_has_it() {
+    let stand = Stand::start(1, settings());
+    let key = key_of(1, "k");
+    let mut client = stand.client();
+    assert_eq!(client.ask(format!("TAINT {key}\n")), "-not sent: lost", "it rides no lane");
+    assert_eq!(client.ask(format!("HOLD {key}\n")), "+held");
+    client.send(format!("NAME {key} me\nTAINT {key}\nNAMED {key}\nFREE {key}\nHOLD {key}\n"));
+    for expected in ["+ok", "+me", "+me", "+free", "+held"] {
+        assert_eq!(client.hear().unwrap(), expected);
+    }
+    assert_eq!(client.ask(format!("NAMED {key}\n")), "+nobody");
+    let accepted = stand.servers[1].accepted.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(accepted, 2, "another one");
+    assert_eq!(client.ask(format!("FREE {key}\n")), "+free");
+    stand.wait_until(|| stand.on_workers(|fabric| fabric.service().restored.get()) == [1]);
+}
+
+#[test]
 fn a_client_may_hold_a_connection_to_each_of_several_servers() {
     let stand = Stand::start(1, settings());
     let (a, b) = (key_of(0, "a"), key_of(1, "b"));

@@ -23,6 +23,17 @@ const NODES_OWN: [&str; 3] = ["ASKING", "READONLY", "READWRITE"];
 
 const ABORTED: &str = "EXECABORT Transaction discarded because of previous errors.";
 
+/// What a step of a transaction does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It changes nothing at its server.
+    Reads,
+    /// It may change something there.
+    Writes,
+    /// It may change something, and what it leaves on its connection is not known.
+    Unknown,
+}
+
 /// How far a client's transaction is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Transaction {
@@ -185,6 +196,21 @@ impl Session {
         if !may {
             return Err(format!("ERR weir: {} is refused within MULTI", spec.name));
         }
+        let step = match spec.what {
+            Do::Read | Do::StreamRead | Do::Own | Do::Multi | Do::Watch => Step::Reads,
+            _ => Step::Writes,
+        };
+        self.queue_step(step, command, positions, client)
+    }
+
+    /// Queues a command that may be a step of a transaction.
+    pub(super) fn queue_step(
+        &mut self,
+        step: Step,
+        command: Command<'_>,
+        positions: &Positions,
+        client: &Asking,
+    ) -> Taken {
         let home = self.home_of(&command, positions)?;
         let home = home.or_else(|| self.front.only().map(Home::at));
         if let Some(home) = home {
@@ -194,8 +220,7 @@ impl Session {
         let Transaction::Begun { place, waiting, writes, .. } = &mut self.transaction else {
             return Ok(());
         };
-        let reads =
-            matches!(spec.what, Do::Read | Do::StreamRead | Do::Own | Do::Multi | Do::Watch);
+        let (reads, taints) = (step == Step::Reads, step == Step::Unknown);
         *writes |= !reads;
         let harmless = !*writes;
         match (*place, wanted) {
@@ -204,7 +229,7 @@ impl Session {
                     Some(home) => self.request(home, command.bytes()),
                     None => self.request_at(place, command.bytes()),
                 };
-                client.ask(Request { own: true, stays: true, harmless: reads, ..request });
+                client.ask(Request { own: true, stays: true, taints, harmless: reads, ..request });
                 self.front.metrics.leased.inc();
             }
             (Some(_), _) => {
@@ -217,7 +242,9 @@ impl Session {
                 let mut all = std::mem::take(waiting);
                 all.push(command.bytes().to_vec());
                 client.take(wanted);
-                self.ask_from_multi(home.unwrap_or(Home::at(0)), all, harmless, client);
+                let home = home.unwrap_or(Home::at(0));
+                let like = Request { harmless, taints, ..self.request(home, Vec::new()) };
+                self.ask_from_multi(&like, all, client);
             }
             (None, None) => {
                 let waits: usize = waiting.iter().map(Vec::len).sum();
@@ -254,13 +281,13 @@ impl Session {
         })
     }
 
-    /// Sends `MULTI` and what was queued; the answer is that to the last.
-    fn ask_from_multi(&self, home: Home, queued: Vec<Vec<u8>>, harmless: bool, client: &Asking) {
+    /// Sends `MULTI` and what was queued, as this request; the answer is that to the last.
+    fn ask_from_multi(&self, like: &Request, queued: Vec<Vec<u8>>, client: &Asking) {
         let own = |bytes: Vec<u8>| Request {
+            bytes: bytes.into(),
             own: true,
             stays: true,
-            harmless,
-            ..self.request(home, bytes)
+            ..like.clone()
         };
         let mut multi = Vec::new();
         put_command(&mut multi, [b"MULTI"].iter());
@@ -300,7 +327,8 @@ impl Session {
                 waiting.push(exec);
                 let place = self.at(home.server);
                 client.take(place);
-                self.ask_from_multi(home, waiting, !writes, client);
+                let like = Request { harmless: !writes, ..self.request(home, Vec::new()) };
+                self.ask_from_multi(&like, waiting, client);
                 self.release(place, client);
             }
             before => {

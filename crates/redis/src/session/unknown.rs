@@ -3,29 +3,42 @@
 //! What one leaves on its connection is not known, so each has a connection of its own, which is
 //! closed behind its answer and shared with nobody. It is run only where all servers say the same
 //! of it, and `COMMAND INFO` proves where its keys are.
+//!
+//! Within `MULTI` it is a step on the transaction's connection, which is closed in the end instead
+//! of being given back. What servers say of it is asked before it is looked at, and nothing of the
+//! client is looked at meanwhile.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use flow::service::Apart;
+use tokio::sync::SemaphorePermit;
 use wire::resp::{Command, CommandFrame, Commands, Limits};
 
 use super::replicas::Wrote;
+use super::transaction::Step;
 use super::wait::Written;
 use super::{Asking, Session, Taken, join, shortened};
-use crate::commands::{Do, Spec};
+use crate::commands::{self, Do, Positions, Spec};
 use crate::front::{Front, Home};
 use crate::server::Place;
 use crate::servers::Servers;
 use crate::servers::accounts::Account;
 use crate::topology::redirect::{Ran, Redirect};
 use crate::unknown::Fact;
+use crate::users::Identity;
 
 /// A longer name is that of no command.
 const NAME_BYTES_MAX: usize = 64;
 
+const NOT_CLEAR: &str = "ERR weir: which server it is for is not clear";
+
 /// How often it is looked whether a pause has ended.
 const PAUSED: Duration = Duration::from_millis(10);
+
+/// Why servers could not be asked what a step is: an error for its client.
+pub(super) type Untold = Rc<RefCell<Option<String>>>;
 
 /// What is asked, and by whom.
 struct Asked {
@@ -36,17 +49,59 @@ struct Asked {
 }
 
 impl Session {
-    pub(super) fn ask_unknown(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+    /// Has servers asked what has to be known before a command is looked at. Whether that has
+    /// begun.
+    pub(super) fn asks_first(&mut self, command: &Command<'_>, client: &Asking) -> bool {
+        self.asks_unnamed(Some(command), client) || self.asks_what_step_is(command, client)
+    }
+
+    /// The same of a step that Weir does not know.
+    fn asks_what_step_is(&self, command: &Command<'_>, client: &Asking) -> bool {
+        if !self.transaction.is_begun() || !self.is_unlisted(command) {
+            return false;
+        }
         let name = command.name();
+        let is_said = self.front.unknown.remembered(name).is_some();
+        if is_said || self.untold.borrow().is_some() || self.who_asks_for(name).is_none() {
+            return false;
+        }
+        let (front, untold, name) =
+            (Rc::clone(&self.front), Rc::clone(&self.untold), name.to_vec());
+        client.apart(move |apart: Apart<Servers>| {
+            tokio::task::spawn_local(async move {
+                if let Err(words) = fact_in_turn(&front, &name).await {
+                    *untold.borrow_mut() = Some(words);
+                }
+                apart.answer(&[]);
+            });
+        });
+        true
+    }
+
+    /// Whether it is not in Weir's list, or a server has it otherwise.
+    fn is_unlisted(&self, command: &Command<'_>) -> bool {
+        let found = self.front.in_force.load().commands.find(command.name());
+        found.is_none_or(|(spec, number)| self.is_taken_away(spec, number, command))
+    }
+
+    /// Who asks for a command that Weir does not know; `None` where nothing is asked for it.
+    fn who_asks_for(&self, name: &[u8]) -> Option<Identity> {
         // By `config|get` a server's `COMMAND INFO` knows a sub-command, which is not a command.
         let is_of_name = |byte: &u8| byte.is_ascii_graphic() && *byte != b'|';
         let is_name = name.len() <= NAME_BYTES_MAX && name.iter().all(is_of_name);
-        let is_known = !matches!(self.front.unknown.remembered(name), Some(None));
-        let is_free =
-            self.transaction.is_none() && !self.is_in_subscribed_mode() && !self.is_tracking();
-        let Some(identity) = self.identity.filter(|_| is_name && is_known && is_free) else {
+        let is_free = !self.is_in_subscribed_mode() && !self.is_tracking();
+        self.identity.filter(|_| is_name && is_free)
+    }
+
+    pub(super) fn ask_unknown(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+        let name = command.name();
+        let Some(identity) = self.who_asks_for(name) else { return Err(unknown(name)) };
+        if self.transaction.is_begun() {
+            return self.queue_unknown(identity, command, client);
+        }
+        if matches!(self.front.unknown.remembered(name), Some(None)) {
             return Err(unknown(name));
-        };
+        }
         // To which server it goes is seen later, and `WAIT` must not guess.
         match self.front.only() {
             Some(only) => self.writes(only),
@@ -66,10 +121,96 @@ impl Session {
         self.front.metrics.leased.inc();
         Ok(())
     }
+
+    /// Queues a step of a transaction, of which servers were asked before.
+    fn queue_unknown(
+        &mut self,
+        identity: Identity,
+        command: Command<'_>,
+        client: &Asking,
+    ) -> Taken {
+        let name = command.name();
+        if let Some(words) = self.untold.take() {
+            return Err(words);
+        }
+        let fact = self.front.unknown.looked_up(name).flatten().ok_or_else(|| unknown(name))?;
+        check(&fact, name, identity.admin)?;
+        if fact.is_for_connection {
+            let shown = shown(name);
+            return Err(format!(
+                "ERR weir: {shown} is refused within MULTI: it may change the connection"
+            ));
+        }
+        self.number = commands::find_numbered(name).map_or(usize::MAX, |(_, number)| number);
+        self.front.look();
+        let positions = positions_of(&self.front, &command, &fact)?;
+        self.queue_step(Step::Unknown, command, &positions, client)
+    }
+}
+
+fn shown(name: &[u8]) -> String {
+    shortened(&String::from_utf8_lossy(name))
 }
 
 fn unknown(name: &[u8]) -> String {
-    format!("ERR unknown command '{}'", shortened(&String::from_utf8_lossy(name)))
+    format!("ERR unknown command '{}'", shown(name))
+}
+
+/// Whether a command may be run, for an administrator or another.
+fn check(fact: &Fact, name: &[u8], is_admin: bool) -> Taken {
+    let shown = shown(name);
+    if fact.is_refused {
+        return Err(format!("ERR weir: {shown} is refused: it may block, or is for one server"));
+    }
+    if fact.is_dangerous && !is_admin {
+        return Err(format!("NOPERM weir: {shown} is for users with admin = true"));
+    }
+    Ok(())
+}
+
+/// What all servers say of a command, once there is room to ask them; the permit has the room for
+/// running it.
+async fn fact_in_turn<'a>(
+    front: &'a Front,
+    name: &[u8],
+) -> Result<(Option<Fact>, SemaphorePermit<'a>), String> {
+    while front.fabric.paused().is_some() {
+        tokio::time::sleep(PAUSED).await;
+    }
+    let limit = front.fabric.settings().timeout;
+    let permit = tokio::time::timeout(limit, front.unknown.running.acquire()).await;
+    let Ok(Ok(permit)) = permit else {
+        return Err("ERR weir: not sent: too many commands that Weir does not know".to_owned());
+    };
+    Ok((fact_of(front, name).await?, permit))
+}
+
+/// What all servers say of a command.
+async fn fact_of(front: &Front, name: &[u8]) -> Result<Option<Fact>, String> {
+    if let Some(fact) = front.unknown.remembered(name) {
+        return Ok(fact);
+    }
+    let text = String::from_utf8_lossy(name);
+    let mut all: Option<Option<Fact>> = None;
+    for server in front.fabric.service().view().with_keys() {
+        let answer = server.ask_apart(&["COMMAND", "INFO", &text]).await;
+        let answer = match answer {
+            // As where Weir itself has not logged in: that says nothing of the command.
+            Ok(answer) if answer.starts_with(b"-") => {
+                Err(String::from_utf8_lossy(&answer).trim_end().to_owned())
+            }
+            answer => answer.map_err(|error| error.to_string()),
+        };
+        let answer = answer.map_err(|error| {
+            format!("ERR weir: not sent: {} does not say what {text} is: {error}", server.name)
+        })?;
+        let fact = Fact::read(&answer);
+        // What they do not agree on is known of none.
+        all = Some(all.map_or(fact, |before| before.filter(|_| before == fact)));
+    }
+    let fact = all.flatten();
+    front.unknown.remember(name, fact);
+    Ok(fact)
 }
 
 impl Asked {
@@ -82,30 +223,18 @@ impl Asked {
         };
         let command = commands.command(&self.bytes);
         let name = command.name();
-        while front.fabric.paused().is_some() {
-            tokio::time::sleep(PAUSED).await;
-        }
-        let limit = front.fabric.settings().timeout;
-        let permit = tokio::time::timeout(limit, front.unknown.running.acquire()).await;
-        let Ok(Ok(_permit)) = permit else {
-            return Err("ERR weir: not sent: too many commands that Weir does not know".to_owned());
-        };
-        let fact = self.fact(front, name).await?.ok_or_else(|| unknown(name))?;
-        let shown = shortened(&String::from_utf8_lossy(name));
-        if fact.is_refused {
-            return Err(format!(
-                "ERR weir: {shown} is refused: it may block, or is for one server"
-            ));
-        }
-        if fact.is_dangerous && !self.is_admin {
-            return Err(format!("NOPERM weir: {shown} is for users with admin = true"));
-        }
+        let (fact, _permit) = fact_in_turn(front, name).await?;
+        let fact = fact.ok_or_else(|| unknown(name))?;
+        check(&fact, name, self.is_admin)?;
         front.look();
         let home = home_of(front, &command, &fact)?;
         let view = front.fabric.service().view();
         let server = view.server(home.server).ok_or("ERR weir: there is no such server")?;
         let place = Place { server: home.server, ..self.place };
-        let most = front.fabric.settings().waiting;
+        let (limit, most) = {
+            let settings = front.fabric.settings();
+            (settings.timeout, settings.waiting)
+        };
         let sent = server.logged_in(self.account.login()).open_for(place).await;
         let mut connection = sent.map_err(|error| match &error.said {
             Some(said) => said.as_ref().to_owned(),
@@ -133,34 +262,6 @@ impl Asked {
             Err(_) => Err(format!("ERR weir: may have run: {name} did not answer in time")),
         }
     }
-
-    /// What all servers say of a command.
-    async fn fact(&self, front: &Front, name: &[u8]) -> Result<Option<Fact>, String> {
-        if let Some(fact) = front.unknown.remembered(name) {
-            return Ok(fact);
-        }
-        let text = String::from_utf8_lossy(name);
-        let mut all: Option<Option<Fact>> = None;
-        for server in front.fabric.service().view().with_keys() {
-            let answer = server.ask_apart(&["COMMAND", "INFO", &text]).await;
-            let answer = match answer {
-                // As where Weir itself has not logged in: that says nothing of the command.
-                Ok(answer) if answer.starts_with(b"-") => {
-                    Err(String::from_utf8_lossy(&answer).trim_end().to_owned())
-                }
-                answer => answer.map_err(|error| error.to_string()),
-            };
-            let answer = answer.map_err(|error| {
-                format!("ERR weir: not sent: {} does not say what {text} is: {error}", server.name)
-            })?;
-            let fact = Fact::read(&answer);
-            // What they do not agree on is known of none.
-            all = Some(all.map_or(fact, |before| before.filter(|_| before == fact)));
-        }
-        let fact = all.flatten();
-        front.unknown.remember(name, fact);
-        Ok(fact)
-    }
 }
 
 /// Where all its keys are.
@@ -168,19 +269,26 @@ fn home_of(front: &Front, command: &Command<'_>, fact: &Fact) -> Result<Home, St
     if let Some(only) = front.only() {
         return Ok(Home::at(only));
     }
-    let not_clear = || "ERR weir: which server it is for is not clear".to_owned();
-    let spec = Spec {
-        name: "unknown",
-        arity: -1,
-        keys: fact.keys.ok_or_else(not_clear)?,
-        what: Do::Write,
-    };
-    let positions = spec.keys_of(command).map_err(|_| not_clear())?;
-    let keys = positions.iter().filter_map(|at| command.get(at));
-    let mut homes = keys.map(|key| front.home(key));
-    let first = homes.next().ok_or_else(not_clear)?;
+    let positions = positions_of(front, command, fact)?;
+    let mut homes = positions.iter().filter_map(|at| command.get(at)).map(|key| front.home(key));
+    let first = homes.next().ok_or(NOT_CLEAR)?;
     match homes.all(|home| home == first) {
         true => Ok(first),
         false => Err("CROSSSLOT weir: its keys are on several servers".to_owned()),
+    }
+}
+
+/// Where its keys are among its arguments. Of several servers only a key says which it is for.
+fn positions_of(
+    front: &Front,
+    command: &Command<'_>,
+    fact: &Fact,
+) -> Result<Positions, &'static str> {
+    let spec = fact.keys.map(|keys| Spec { name: "unknown", arity: -1, keys, what: Do::Write });
+    let positions = spec.and_then(|spec| spec.keys_of(command).ok());
+    match positions.filter(|positions| positions.iter().next().is_some()) {
+        Some(positions) => Ok(positions),
+        None if front.only().is_some() => Ok(Positions::NONE),
+        None => Err(NOT_CLEAR),
     }
 }
