@@ -9,6 +9,7 @@ mod answers;
 mod backend_faults;
 mod catalogue;
 mod clients;
+mod cluster;
 mod collisions;
 mod command_line;
 mod connections;

@@ -14,6 +14,8 @@ pub struct Account {
     pub dead_lettered: u64,
     /// Points given up for want of room, or lost by damage.
     pub dropped: u64,
+    /// Points that other sets of its cluster have.
+    pub elsewhere: u64,
     /// Points it is still to be sent.
     pub waiting: u64,
     /// Statements it is still to run.
@@ -36,6 +38,7 @@ impl Account {
             delivered: number("delivered"),
             dead_lettered: number("dead_lettered"),
             dropped: number("dropped") + number("dropped_oldest") + number("dropped_damaged"),
+            elsewhere: number("elsewhere"),
             waiting: cursor["waiting"]["items"].as_u64().unwrap_or(u64::MAX),
             waiting_statements: cursor["waiting"]["controls"].as_u64().unwrap_or(u64::MAX),
             state: text("state"),
@@ -45,7 +48,8 @@ impl Account {
 
     /// Whether every point is accounted for.
     pub fn adds_up(&self) -> bool {
-        self.accepted == self.delivered + self.dead_lettered + self.dropped + self.waiting
+        let fates = self.delivered + self.dead_lettered + self.dropped + self.elsewhere;
+        self.accepted == fates + self.waiting
     }
 }
 

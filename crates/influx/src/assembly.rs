@@ -15,6 +15,7 @@ use crate::catalogue::Catalogue;
 use crate::delivery::{Pace, StartError, open_cursor, open_letters};
 use crate::delivery_tasks::DeliveryTasks;
 use crate::embedded::{Embedded, Feed};
+use crate::placement::Placement;
 use crate::settings::{BackendSettings, DeliverySettings};
 
 /// How often a backend that nothing is heard of is pinged.
@@ -34,6 +35,8 @@ pub struct Parts<'a> {
     pub control: &'a Handle,
     /// How long a delivery waits before it tries again.
     pub pace: Pace,
+    /// Where points lie, where backends share them out.
+    pub placement: &'a Arc<Placement>,
 }
 
 /// The deliveries as all other parts see them.
@@ -63,8 +66,8 @@ impl Deliveries {
         store: Option<&Arc<Store>>,
         parts: &Parts<'_>,
     ) -> Result<Self, StartError> {
-        let Parts { journal, dir, registry, control, pace } = *parts;
-        let backends = Arc::new(Backends::new(settings, journal, registry)?);
+        let Parts { journal, dir, registry, control, pace, placement } = *parts;
+        let backends = Arc::new(Backends::new(settings, placement, journal, registry)?);
         let catalogue = Arc::new(Catalogue::open(dir)?);
         let fed = settings.iter().find_map(|settings| match settings {
             BackendSettings::Embedded(delivery) => Some(delivery),
@@ -180,7 +183,8 @@ fn encode(journal: &Journal, encoder: &mut Encoder) {
         };
         counter(
             "weir_influx_backend_accepted_points_total",
-            "Points accepted for a backend: delivered, dead-lettered, dropped and waiting ones.",
+            "Points accepted for a backend: delivered, dead-lettered, dropped and waiting ones, \
+             and those for other sets.",
             cursor.accepted,
         );
         counter(
@@ -193,6 +197,11 @@ fn encode(journal: &Journal, encoder: &mut Encoder) {
             "Points that were ever put into the backend's dead letters; replay and drop do not \
              lower it.",
             cursor.dead_lettered,
+        );
+        counter(
+            "weir_influx_backend_elsewhere_points_total",
+            "Points that are not for the backend but for other sets of its cluster.",
+            cursor.elsewhere,
         );
         counter(
             "weir_influx_backend_dropped_statements_total",

@@ -20,6 +20,8 @@
 //   a user may read or write a database: front/auth.rs
 //   a point overwrites another one: collisions/window.rs; collisions/share.rs says at how many of
 //     them it is looked
+//   a point lies in a set of a cluster: placement/table.rs; delivery/intake.rs takes a member's own
+//   a query can have points in a set: placement/reach.rs; front/routing.rs asks those sets
 //   a query finds a backend: backends/mod.rs; the store's is answered by front/ask.rs
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
@@ -30,6 +32,7 @@
 //   delivery
 //   backends
 //   collisions
+//   placement
 //   catalogue, client, record, settings, via
 //   aside, clock, migrate
 
@@ -46,6 +49,7 @@ mod delivery_tasks;
 mod embedded;
 mod front;
 pub mod migrate;
+mod placement;
 mod record;
 pub mod settings;
 mod via;

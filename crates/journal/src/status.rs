@@ -83,7 +83,8 @@ pub struct Backlog {
 }
 
 /// What became of everything a cursor has to account for. At any time, over restarts too:
-/// `accepted = delivered + dead_lettered + dropped + dropped_oldest + dropped_damaged + waiting`.
+/// `accepted = delivered + dead_lettered + dropped + dropped_oldest + dropped_damaged + elsewhere +
+/// waiting`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct CursorStatus {
     /// The name of the consumer.
@@ -102,6 +103,8 @@ pub struct CursorStatus {
     pub dead_lettered: u64,
     /// Items the consumer reported as dropped.
     pub dropped: u64,
+    /// Items the consumer reported as not meant for it.
+    pub elsewhere: u64,
     /// Items given up by `when-full = "drop-oldest"`.
     pub dropped_oldest: u64,
     /// Items lost by damage on the disk.

@@ -40,7 +40,7 @@ pub mod catalogue;
 mod checker;
 mod claims;
 pub mod compaction;
-mod condition;
+pub mod condition;
 mod data;
 pub mod file;
 mod go_regex;

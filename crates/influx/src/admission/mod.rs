@@ -32,8 +32,10 @@ pub use self::worker::WorkerAdmission;
 use crate::aside::Aside;
 use crate::backends::Backends;
 use crate::catalogue::Catalogue;
+use crate::clock::now_ns;
 use crate::collisions::Collisions;
 use crate::embedded::Embedded;
+use crate::placement::NotTaken;
 
 /// Appending to the journal's group, as the watchdog calls it.
 pub static APPEND: Stage = Stage::new("append");
@@ -86,16 +88,26 @@ impl Admission {
         })
     }
 
-    /// No points yet. Those to come are marked where the embedded store checks them by that, and
-    /// some of them are chosen where collisions are looked for among them.
+    /// No points yet. Those to come are marked where the embedded store or a cluster's table checks
+    /// them by that, and some of them are chosen where collisions are looked for among them.
     pub fn points(&self) -> Points {
-        let marks = self.embedded.as_ref().map(|_store| Marks::new(self.mark_key.clone()));
+        let is_checked = self.embedded.is_some() || self.backends.placement().table().is_some();
+        let marks = is_checked.then(|| Marks::new(self.mark_key.clone()));
         Points::new(Vec::new(), Notes { marks, sample: self.sampler().map(Sample::new) })
     }
 
     /// Forgets points that are no longer needed, and keeps their room for others.
     pub fn restart(&self, points: &mut Points) {
         points.restart(self.sampler());
+    }
+
+    /// Takes out of a write's points those that could not be found again in a cluster.
+    fn leave_out_unplaced(&self, db: &str, points: &mut Points) {
+        if let Some(table) = self.backends.placement().table() {
+            let (lines, marks) = points.marked(&self.mark_key);
+            let NotTaken { numbers, reason } = table.not_taken(db, lines, marks, now_ns());
+            self.points_refused.add(u64::from(points.leave_out(&numbers, reason)));
+        }
     }
 
     fn sampler(&self) -> Option<Sampler> {

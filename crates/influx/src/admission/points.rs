@@ -136,24 +136,24 @@ impl Points {
         self.outcome.points
     }
 
-    /// Takes out the points that the embedded store would refuse, and counts them as dropped:
-    /// InfluxDB drops such a point whole and says so, before the lines it could not read. Gives
-    /// their number.
-    pub(super) fn leave_out(&mut self, checked: store::Checked) -> u32 {
+    /// Takes out the points of these numbers, which would be refused or could not be found again,
+    /// and counts them as dropped: InfluxDB drops such a point whole and says why, before the lines
+    /// it could not read. Gives their number.
+    pub(super) fn leave_out(&mut self, numbers: &[usize], reason: Option<String>) -> u32 {
         let Self { lines, notes, sources, outcome } = self;
-        let Some(marks) = notes.marks.as_ref().filter(|_| !checked.refused.is_empty()) else {
+        let Some(marks) = notes.marks.as_ref().filter(|_| !numbers.is_empty()) else {
             return 0;
         };
-        let removal = Removal::from(lines, marks, &checked.refused);
+        let removal = Removal::from(lines, marks, numbers);
         notes.take_out(&removal);
         for (end, _) in sources {
             *end = removal.position(*end);
         }
         // More than 2^32 lines do not fit a body.
-        let dropped = u32::try_from(checked.refused.len()).unwrap_or(u32::MAX);
+        let dropped = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
         outcome.points -= dropped;
         outcome.dropped += dropped;
-        outcome.reason = checked.reason.or(outcome.reason.take());
+        outcome.reason = reason.or(outcome.reason.take());
         dropped
     }
 

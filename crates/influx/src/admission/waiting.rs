@@ -93,12 +93,16 @@ impl Admission {
             let mut checker = store::Checker::new(Arc::clone(store));
             let (lines, marks) = points.marked(&self.mark_key);
             match checker.check(ids, lines, marks, now_ns(), usize::MAX) {
-                Ok(checked) => self.points_refused.add(u64::from(points.leave_out(checked))),
+                Ok(checked) => {
+                    let refused = points.leave_out(&checked.refused, checked.reason);
+                    self.points_refused.add(u64::from(refused));
+                }
                 Err(Undecided::Promised(number)) => return Attempt::Unsettled(points, number),
                 // Not with so many lookups.
                 Err(Undecided::TooLong) => return Attempt::Refused(AppendError::Busy),
             }
         }
+        self.leave_out_unplaced(&header.db, &mut points);
         if points.count() == 0 {
             return Attempt::Appended(points.admitted(None));
         }

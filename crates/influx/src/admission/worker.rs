@@ -86,9 +86,13 @@ impl WorkerAdmission {
         if points.count() == 0 {
             return Ok(points.admitted(None));
         }
-        let ticket = match self.checker.as_ref().zip(to.target) {
-            None => self.append(to, points, || true)?,
-            Some((checker, target)) => return self.admit_checked(checker, target.ids, to, points),
+        if let Some((checker, target)) = self.checker.as_ref().zip(to.target) {
+            return self.admit_checked(checker, target.ids, to, points);
+        }
+        self.shared.leave_out_unplaced(to.db, points);
+        let ticket = match points.count() {
+            0 => None,
+            _ => self.append(to, points, || true)?,
         };
         Ok(points.admitted(ticket))
     }
@@ -112,7 +116,7 @@ impl WorkerAdmission {
             };
             let checked = checked.map_err(|_undecided| NotAdmitted::NotNow)?;
             let basis = checked.basis;
-            refused += points.leave_out(checked);
+            refused += points.leave_out(&checked.refused, checked.reason);
             let stands = || checker.borrow().stands(&basis);
             let ticket = match points.count() {
                 0 => None,

@@ -30,6 +30,7 @@ pub use self::statements::{Ran, StatementTicket};
 pub use self::status::BackendStatus;
 pub(crate) use self::status::status_of;
 use crate::client::{Client, ClientError, TransportError};
+use crate::placement::{Placement, Set};
 use crate::settings::{BackendKind, BackendSettings, ServerSettings};
 
 /// A backend whose oldest waiting point is younger than this counts as caught up.
@@ -193,6 +194,7 @@ impl Backend {
 #[derive(Debug)]
 pub struct Backends {
     list: ArcSwap<BackendList>,
+    placement: Arc<Placement>,
     registry: Registry,
     journal: Journal,
     waiting: Arc<StatementWaiters>,
@@ -242,11 +244,13 @@ impl Backends {
     /// When one's password or certificate files cannot be read.
     pub fn new(
         settings: &[BackendSettings],
+        placement: &Arc<Placement>,
         journal: &Journal,
         registry: &Registry,
     ) -> Result<Self, ClientError> {
         let new = Self {
             list: ArcSwap::default(),
+            placement: Arc::clone(placement),
             registry: registry.clone(),
             journal: journal.clone(),
             waiting: Arc::default(),
@@ -271,6 +275,11 @@ impl Backends {
         self.list().servers().cloned().collect()
     }
 
+    /// Where points lie, where backends share them out.
+    pub fn placement(&self) -> &Arc<Placement> {
+        &self.placement
+    }
+
     fn list(&self) -> Guard<Arc<BackendList>> {
         self.list.load()
     }
@@ -285,6 +294,13 @@ impl Backends {
             list.rotate_left(turn % len);
         }
         list.sort_by_cached_key(|backend| backend.rank());
+        list
+    }
+
+    /// Whom to ask of a cluster's set, best first.
+    pub fn members(&self, set: &Set) -> Vec<Arc<Backend>> {
+        let mut list = self.candidates();
+        list.retain(|backend| set.members.iter().any(|member| member == backend.name()));
         list
     }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use journal::Position;
 
+use crate::placement::OwnLine;
 use crate::record::Points;
 
 /// Databases and policies in one window; a window with more is closed early.
@@ -40,7 +41,31 @@ pub struct Batch {
     pub rp: String,
     body: BytesMut,
     marks: Vec<Mark>,
+    /// The place of each line within its record, where not all lines of records are here.
+    indices: Vec<u32>,
     points: u64,
+}
+
+/// What a window takes of a record's lines.
+#[derive(Clone, Copy, Debug)]
+pub enum Share<'a> {
+    All,
+    /// The lines of a member of a cluster's set.
+    Own(&'a [OwnLine]),
+}
+
+impl Share<'_> {
+    /// How many points of a record it is, and how many bytes.
+    fn size(self, record: &journal::Record<'_>, lines: &[u8]) -> (u32, usize) {
+        match self {
+            Self::All => (record.items, lines.len()),
+            // Not more than the record has.
+            Self::Own(own) => (
+                u32::try_from(own.len()).unwrap_or(u32::MAX),
+                own.iter().map(|line| line.range.len()).sum(),
+            ),
+        }
+    }
 }
 
 /// Part of a batch that goes out in one request.
@@ -96,6 +121,7 @@ pub struct Window {
     used: usize,
     last: usize,
     points: u64,
+    elsewhere: u64,
     bytes: usize,
     end: Option<Position>,
     oldest: u64,
@@ -110,6 +136,11 @@ impl Window {
     /// How many points were taken.
     pub fn points(&self) -> u64 {
         self.points
+    }
+
+    /// How many points of the records it does not have, since they are for other sets.
+    pub fn elsewhere(&self) -> u64 {
+        self.elsewhere
     }
 
     /// What to commit once everything is settled.
@@ -129,20 +160,27 @@ impl Window {
             || self.batches[..self.used].iter().any(|batch| batch.points >= limits.points)
     }
 
-    /// Takes a record, unless it belongs into the next window. The first record is always taken,
-    /// however large it is.
+    /// Takes a share of a record, unless it belongs into the next window. The first record is
+    /// always taken, however large it is.
     #[must_use]
     pub fn push(
         &mut self,
         record: &journal::Record<'_>,
         points: &Points<'_>,
+        share: Share<'_>,
         limits: Limits,
     ) -> bool {
+        let (count, bytes) = share.size(record, points.lines);
+        if count == 0 {
+            self.skip(record);
+            self.elsewhere += u64::from(record.items);
+            return true;
+        }
         let found = self.find(points.db, points.rp);
         if !self.is_empty() {
             let there = found.map_or(0, |at| self.batches[at].points);
-            let too_many = there + u64::from(record.items) > limits.points;
-            let too_large = self.bytes + points.lines.len() > limits.bytes;
+            let too_many = there + u64::from(count) > limits.points;
+            let too_large = self.bytes + bytes > limits.bytes;
             if too_many || too_large || (found.is_none() && self.used >= KEYS_MAX) {
                 return false;
             }
@@ -151,9 +189,10 @@ impl Window {
         }
         let at = found.unwrap_or_else(|| self.begin(points.db, points.rp));
         self.last = at;
-        self.batches[at].push(record, points.lines);
-        self.points += u64::from(record.items);
-        self.bytes += points.lines.len();
+        self.batches[at].push(record, points.lines, share, count);
+        self.points += u64::from(count);
+        self.elsewhere += u64::from(record.items.saturating_sub(count));
+        self.bytes += bytes;
         self.end = Some(record.end);
         true
     }
@@ -177,7 +216,8 @@ impl Window {
             batch.clear();
         }
         self.batches.truncate(16);
-        (self.used, self.last, self.points, self.bytes, self.end) = (0, 0, 0, 0, None);
+        (self.used, self.last, self.bytes, self.end) = (0, 0, 0, None);
+        (self.points, self.elsewhere) = (0, 0);
     }
 
     /// The batch of this key: nearly always the one used last.
@@ -207,12 +247,19 @@ impl Batch {
         self.db == db && self.rp == rp
     }
 
-    fn push(&mut self, record: &journal::Record<'_>, lines: &[u8]) {
-        let mark =
-            Mark { position: record.position, offset: self.body.len(), points: record.items };
+    fn push(&mut self, record: &journal::Record<'_>, lines: &[u8], share: Share<'_>, points: u32) {
+        let mark = Mark { position: record.position, offset: self.body.len(), points };
         self.marks.push(mark);
-        self.points += u64::from(record.items);
-        self.body.extend_from_slice(lines);
+        self.points += u64::from(points);
+        match share {
+            Share::All => self.body.extend_from_slice(lines),
+            Share::Own(own) => {
+                for OwnLine { index, range } in own {
+                    self.body.extend_from_slice(lines.get(range.clone()).unwrap_or_default());
+                    self.indices.push(*index);
+                }
+            }
+        }
     }
 
     fn clear(&mut self) {
@@ -224,6 +271,7 @@ impl Batch {
         self.rp.clear();
         self.body.clear();
         self.marks.clear();
+        self.indices.clear();
         self.points = 0;
     }
 
@@ -276,6 +324,8 @@ impl Batch {
         let after = self.marks.partition_point(|mark| mark.offset <= piece.offset);
         let mut mark = after.saturating_sub(1);
         let mut index = piece.first_index;
+        let before: u32 = self.marks[..mark].iter().map(|mark| mark.points).sum();
+        let mut own = self.indices.iter().skip((before + piece.first_index) as usize);
         let mut offset = 0;
         for line in wire::line::points(&piece.body) {
             while self.marks.get(mark + 1).is_some_and(|next| next.offset <= piece.offset + offset)
@@ -283,7 +333,8 @@ impl Batch {
                 (mark, index) = (mark + 1, 0);
             }
             let position = self.marks.get(mark).map_or(Position::ZERO, |mark| mark.position);
-            found.push(Point { offset, len: line.len(), position, index });
+            let index_there = own.next().copied().unwrap_or(index);
+            found.push(Point { offset, len: line.len(), position, index: index_there });
             offset += line.len();
             index += 1;
         }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::placement::OwnLine;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
 fn record(at: u64, items: u32) -> journal::Record<'static> {
@@ -36,7 +37,7 @@ proptest! {
             let (at, db) = (at as u64, key.to_string());
             let lines = lines(at, *items);
             let points = Points { db: &db, rp: "rp", ids: None, lines: &lines };
-            prop_assert!(window.push(&record(at, *items), &points, WIDE));
+            prop_assert!(window.push(&record(at, *items), &points, Share::All, WIDE));
             expected[usize::from(*key)].extend((0..*items).map(|index| (Position(at), index)));
         }
         prop_assert_eq!(window.end(), Some(Position(records.len() as u64)));
@@ -75,7 +76,8 @@ proptest! {
             let lines = lines(at as u64, *items);
             let db = if *key { "a" } else { "b" };
             let points = Points { db, rp: "", ids: None, lines: &lines };
-            if window.is_full(limits) || !window.push(&record(at as u64, *items), &points, limits) {
+            let record = record(at as u64, *items);
+            if window.is_full(limits) || !window.push(&record, &points, Share::All, limits) {
                 break;
             }
             taken += 1;
@@ -95,6 +97,7 @@ fn a_cleared_window_starts_anew_and_keeps_its_buffers() {
     assert!(window.push(
         &record(0, 10),
         &Points { db: "a", rp: "", ids: None, lines: &lines },
+        Share::All,
         WIDE
     ));
     let body = window.batches()[0].take_body();
@@ -105,6 +108,7 @@ fn a_cleared_window_starts_anew_and_keeps_its_buffers() {
     assert!(window.push(
         &record(5, 10),
         &Points { db: "b", rp: "r", ids: None, lines: &lines },
+        Share::All,
         WIDE
     ));
     let batch = &mut window.batches()[0];
@@ -117,10 +121,51 @@ fn an_ordinary_batch_is_one_piece() {
     let mut window = Window::default();
     for at in 0..100 {
         let points = Points { db: "a", rp: "", ids: None, lines: b"m v=1 1\n" };
-        assert!(window.push(&record(at, 1), &points, WIDE));
+        assert!(window.push(&record(at, 1), &points, Share::All, WIDE));
     }
     let batch = &mut window.batches()[0];
     let body = batch.take_body();
     let pieces = batch.pieces(&body, WIDE);
     assert_eq!((pieces.len(), pieces[0].points, &pieces[0].body), (1, 100, &body));
+}
+
+#[test]
+fn a_members_lines_keep_their_places_within_their_records() {
+    let own = |lines: &[u8], indices: &[u32]| -> Vec<OwnLine> {
+        let mut start = 0;
+        let all = wire::line::points(lines).zip(0..).map(|(line, index)| {
+            let range = start..start + line.len();
+            start = range.end;
+            OwnLine { index, range }
+        });
+        all.filter(|line| indices.contains(&line.index)).collect()
+    };
+    let mut window = Window::default();
+    for (at, items, indices) in [(0, 4, &[1, 3][..]), (1, 3, &[]), (2, 5, &[0, 1, 4]), (3, 2, &[])]
+    {
+        let lines = lines(at, items);
+        let own = own(&lines, indices);
+        let points = Points { db: "a", rp: "", ids: None, lines: &lines };
+        assert!(window.push(&record(at, items), &points, Share::Own(&own), WIDE));
+    }
+    assert_eq!((window.points(), window.elsewhere()), (5, 9));
+    assert_eq!(window.end(), Some(Position(4)));
+    let batch = &mut window.batches()[0];
+    let body = batch.take_body();
+    for limit in [1, 2, 100] {
+        let pieces = batch.pieces(&body, Limits { points: limit, ..WIDE });
+        let places: Vec<(u64, u32)> = pieces
+            .iter()
+            .flat_map(|piece| batch.points_of(piece))
+            .map(|point| (point.position.0, point.index))
+            .collect();
+        assert_eq!(places, [(0, 1), (0, 3), (2, 0), (2, 1), (2, 4)], "{limit}");
+    }
+    window.clear();
+    let lines = lines(9, 2);
+    let own = own(&lines, &[]);
+    let points = Points { db: "a", rp: "", ids: None, lines: &lines };
+    assert!(window.push(&record(9, 2), &points, Share::Own(&own), WIDE));
+    assert!(!window.is_empty() && window.batches().is_empty());
+    assert_eq!((window.points(), window.elsewhere(), window.oldest()), (0, 2, 1_009));
 }

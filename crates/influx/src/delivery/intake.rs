@@ -8,7 +8,8 @@ use journal::{Chunk, ConsumeError, Consumer, Position};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use watch::metrics::Counter;
 
-use super::batch::{Limits, Window};
+use super::batch::{Limits, Share, Window};
+use crate::placement::Membership;
 use crate::record::{Points, Record, Statement};
 
 /// Bytes asked of the journal at once.
@@ -52,6 +53,8 @@ pub struct OwnedStatement {
 #[derive(Debug)]
 pub struct Intake {
     consumer: Consumer,
+    /// What is taken of records.
+    membership: Membership,
     /// More than one only after a search for a canary.
     chunks: VecDeque<Chunk>,
     /// Records of the first chunk that were taken.
@@ -65,9 +68,10 @@ pub struct Intake {
 const NAP: Duration = Duration::from_millis(5);
 
 impl Intake {
-    /// Takes records from `consumer`; counts those that cannot be read in `unreadable`.
-    pub fn new(consumer: Consumer, unreadable: Counter) -> Self {
-        Self { consumer, chunks: VecDeque::new(), taken: 0, unreadable }
+    /// Takes of the records of `consumer` what `membership` says; counts those that cannot be read
+    /// in `unreadable`.
+    pub fn new(consumer: Consumer, membership: Membership, unreadable: Counter) -> Self {
+        Self { consumer, membership, chunks: VecDeque::new(), taken: 0, unreadable }
     }
 
     /// The journal's side, to commit.
@@ -87,6 +91,7 @@ impl Intake {
         limits: Limits,
         linger: Duration,
     ) -> Result<Next, ConsumeError> {
+        self.membership.renew();
         let mut end = None;
         loop {
             while let Some(chunk) = self.chunks.front().cloned() {
@@ -121,7 +126,14 @@ impl Intake {
         for record in chunk.records().skip(self.taken) {
             match Record::read(record.kind, record.payload) {
                 Ok(Record::Points(points)) => {
-                    if window.is_full(limits) || !window.push(&record, &points, limits) {
+                    if window.is_full(limits) {
+                        return Some(Next::Window);
+                    }
+                    let share = match self.membership.own() {
+                        Some(own) => Share::Own(own.among(points.db, points.lines)),
+                        None => Share::All,
+                    };
+                    if !window.push(&record, &points, share, limits) {
                         return Some(Next::Window);
                     }
                 }
@@ -166,7 +178,7 @@ impl Intake {
     }
 
     fn search(
-        &self,
+        &mut self,
         of: impl Fn(&Points<'_>) -> bool,
         wanted: impl Fn(&[u8]) -> bool,
     ) -> Option<CanaryPoint> {
@@ -176,9 +188,10 @@ impl Intake {
                 let Ok(Record::Points(points)) = Record::read(record.kind, record.payload) else {
                     continue;
                 };
-                let mut lines = wire::line::points(points.lines);
+                let membership = &mut self.membership;
+                let mut fits = |line: &&[u8]| wanted(line) && membership.has(points.db, line);
                 if of(&points)
-                    && let Some(line) = lines.find(|line| wanted(line))
+                    && let Some(line) = wire::line::points(points.lines).find(|line| fits(line))
                 {
                     let (db, rp) = (points.db.to_owned(), points.rp.to_owned());
                     return Some(CanaryPoint { db, rp, line: Bytes::copy_from_slice(line) });

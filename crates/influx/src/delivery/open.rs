@@ -17,6 +17,7 @@ use super::task::Task;
 use crate::backends::{Backend, Backends};
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::client::ClientError;
+use crate::placement::Membership;
 use crate::settings::{DeliverySettings, Start};
 
 /// Why delivery cannot start.
@@ -64,14 +65,20 @@ impl Task {
         pace: Pace,
     ) -> Result<Self, StartError> {
         let (settings, name) = (backend.settings(), backend.name());
-        let consumer = open_cursor(&settings.delivery, journal)?;
+        let membership = Membership::new(backends.placement(), name);
+        let mut delivery = settings.delivery.clone();
+        if membership.is_of_set() {
+            // Whatever the journal has may be its own.
+            delivery.start = Start::Oldest;
+        }
+        let consumer = open_cursor(&delivery, journal)?;
         let cursor = consumer.position();
         let letters = open_letters(&settings.delivery, dir, cursor)?;
         // The record at the cursor has not been executed, everything before it has.
         catalogue.executed(name, Position(cursor.0.saturating_sub(1)));
         let limits = Limits { points: settings.batch_points.into(), bytes: settings.batch_bytes };
         let instruments = Instruments::new(name, registry);
-        let intake = Intake::new(consumer, instruments.unreadable.clone());
+        let intake = Intake::new(consumer, membership, instruments.unreadable.clone());
         let sender = Sender::new(
             Arc::clone(backend),
             Arc::clone(catalogue),

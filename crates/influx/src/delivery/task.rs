@@ -82,8 +82,12 @@ impl Task {
         }
         if let Some(end) = window.end() {
             self.settled();
-            let done =
-                Outcome { delivered: settled.delivered, dead_lettered: settled.dead, dropped: 0 };
+            let done = Outcome {
+                delivered: settled.delivered,
+                dead_lettered: settled.dead,
+                dropped: 0,
+                elsewhere: window.elsewhere(),
+            };
             self.intake.consumer().commit(end, done);
             if settled.dead > 0 {
                 self.letters.lock().unwrap_or_else(PoisonError::into_inner).committed(end.0);

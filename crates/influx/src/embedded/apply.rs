@@ -36,7 +36,7 @@ impl Feed {
     fn in_files(&self, record: &journal::Record<'_>) -> Outcome {
         let dead_lettered = self.letters.of(record.position.0);
         let delivered = u64::from(record.items).saturating_sub(dead_lettered);
-        Outcome { delivered, dead_lettered, dropped: 0 }
+        Outcome { delivered, dead_lettered, ..Outcome::default() }
     }
 
     fn points(&mut self, record: &journal::Record<'_>, points: &Points<'_>) -> Option<Outcome> {
@@ -60,7 +60,7 @@ impl Feed {
             return None;
         }
         let dropped = applied.dropped.saturating_sub(dead_lettered);
-        Some(Outcome { delivered: applied.points, dead_lettered, dropped })
+        Some(Outcome { delivered: applied.points, dead_lettered, dropped, elsewhere: 0 })
     }
 
     /// The ids of a record that was written before there was a store; the names are made where

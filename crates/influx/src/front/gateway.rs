@@ -31,9 +31,13 @@ use crate::admission::{Admission, WorkerAdmission};
 use crate::aside::Aside;
 use crate::assembly::{Deliveries, Parts, PreparedDeliveries};
 use crate::backends::{BackendStatus, STOP_GRACE};
+use crate::clock::now_ns;
 use crate::collisions::{Collisions, CollisionsStatus};
 use crate::delivery::{Pace, StartError};
 use crate::embedded::Embedded;
+use crate::placement::{
+    Around, CheckedTable, Placement, PlacementError, PreparedTable, WrittenTable,
+};
 use crate::settings::{BackendError, BackendSettings, Settings, SettingsError};
 
 /// What one more connection than `max-connections` hears.
@@ -57,6 +61,9 @@ pub enum OpenError {
     /// A certificate or key cannot be used.
     #[error("influx.tls: {0}")]
     Tls(#[from] TlsError),
+    /// A cluster's table cannot be in force.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
     /// A backend's delivery could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -68,6 +75,7 @@ pub(super) struct Live {
     pub backends: Vec<BackendSettings>,
     pub limits: Limits,
     pub version: HeaderValue,
+    written_table: Option<WrittenTable>,
 }
 
 impl Live {
@@ -78,7 +86,24 @@ impl Live {
             what: "cannot be sent in a header".to_owned(),
         })?;
         let backends = settings.backends()?;
-        Ok(Self { limits: Limits::of(&settings), backends, version, settings })
+        let written_table = WrittenTable::of(&settings)?;
+        Ok(Self { limits: Limits::of(&settings), backends, version, written_table, settings })
+    }
+
+    /// The cluster's table, if it may follow the one that is in force.
+    fn table(&self, placement: &Placement, journal: &Journal) -> Result<CheckedTable, OpenError> {
+        let table = |written: &WrittenTable| {
+            let table = written.table(&self.backends)?;
+            Ok::<_, SettingsError>(PreparedTable::new(written.clone(), table))
+        };
+        let table = self.written_table.as_ref().map(table).transpose()?;
+        let used = journal.cursors().into_iter().filter(|cursor| cursor.delivered > 0);
+        let around = Around {
+            now_ns: now_ns(),
+            used: used.map(|cursor| cursor.name).collect(),
+            configured: self.backends.iter().map(|backend| backend.name().to_owned()).collect(),
+        };
+        Ok(placement.check(table, &around)?)
     }
 }
 
@@ -189,7 +214,10 @@ impl Gateway {
             .with_refusal(TOO_MANY);
         let udp = udp::Endpoint::new("influx", registry);
         let pace = Pace::default();
-        let parts = Parts { journal: &journal, dir, registry, control: &control, pace };
+        let placement = &Arc::new(Placement::new(dir));
+        let table = live.table(placement, &journal)?;
+        placement.put_in_force(table).map_err(PlacementError::from)?;
+        let parts = Parts { journal: &journal, dir, registry, control: &control, pace, placement };
         let deliveries = Deliveries::start(&live.backends, store, &parts)?;
         let secret = settings.token_secret()?;
         let memory = RequestMemory::new(settings, registry);
@@ -268,8 +296,13 @@ impl Gateway {
         mut live: Live,
         secret: Option<String>,
         tls: Option<Renewal>,
-        backends: PreparedDeliveries,
+        (table, backends): (CheckedTable, PreparedDeliveries),
     ) -> Vec<String> {
+        // First: whoever is added as a member gets no points but its own.
+        if let Err(error) = self.deliveries.backends.placement().put_in_force(table) {
+            tracing::error!(%error, "nothing of the new settings is in force");
+            return vec!["influx".to_owned()];
+        }
         if let Some(tls) = tls {
             tls.put_in_force();
         }
@@ -321,14 +354,16 @@ impl front::Front for Gateway {
     }
 
     /// What can change while connections are served: users, the token secret, the stamp, body
-    /// limits, memory, the connection limit, certificates, and the backends that are servers.
+    /// limits, memory, the connection limit, certificates, the backends that are servers, and a
+    /// cluster's sets and periods.
     fn prepare(self: &Arc<Self>, settings: Settings) -> Result<Prepared<'_>, OpenError> {
         let live = Live::new(settings)?;
         let secret = live.settings.token_secret()?;
         let tls = self.ports.tls.as_ref().filter(|_| live.settings.tls.is_some());
         let tls = tls.map(ServerTls::renew).transpose()?;
+        let table = live.table(self.deliveries.backends.placement(), &self.journal)?;
         let backends = self.deliveries.prepare(&live.backends)?;
-        Ok(Prepared::new(move || self.put_in_force(live, secret, tls, backends)))
+        Ok(Prepared::new(move || self.put_in_force(live, secret, tls, (table, backends))))
     }
 
     /// Whether writes are taken; what stands in the way otherwise.

@@ -5,8 +5,8 @@
 
 // Layers, from the top down; `self` is what this file defines.
 //   destination, large, query
-//   ask, passed, results
-//   execution, refusals, streamed
+//   ask, passed, results, routing
+//   execution, refusals, streamed, union
 //   gateway, unsent
 //   metrics, parking, short, udp
 //   http
@@ -37,12 +37,14 @@ mod refusals;
 mod request_id;
 mod requests;
 mod results;
+mod routing;
 mod short;
 mod stages;
 mod stamp;
 mod streamed;
 mod tokens;
 mod udp;
+mod union;
 mod unsent;
 mod vars;
 mod write;

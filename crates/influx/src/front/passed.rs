@@ -5,15 +5,22 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::{HeaderName, HeaderValue, header};
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
 
-use super::answer::BodyError;
+use super::answer::{self, Answer, BodyError, Content};
 use super::execution::Reader;
+use crate::backends::Backend;
 
 /// What an answer brings before its client is watched. The system takes as much of it, read or not.
 const UNWATCHED_BYTES: usize = 64 << 10;
+
+/// Says how far behind the backend is that answered.
+const BEHIND: HeaderName = HeaderName::from_static("x-weir-behind");
+/// Names the backend that answered.
+const BACKEND: HeaderName = HeaderName::from_static("x-weir-backend");
 
 /// The body of a backend's answer, and the client that reads it.
 pub struct Passed {
@@ -64,4 +71,34 @@ impl fmt::Debug for Passed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Passed").field("brought", &self.brought).finish_non_exhaustive()
     }
+}
+
+/// A backend's answer as Weir's: its status, its kind, its body as it comes.
+pub fn passed_on(
+    response: http::Response<Incoming>,
+    backend: &Backend,
+    passed: impl FnOnce(Incoming) -> Passed,
+) -> Answer {
+    let (head, incoming) = response.into_parts();
+    let mut answer = answer::empty(head.status);
+    *answer.body_mut() = Content::Passed(Box::new(passed(incoming)));
+    let headers = answer.headers_mut();
+    let passed =
+        [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::RETRY_AFTER, answer::ERROR];
+    for value in head.headers.get_all(answer::MISSING) {
+        headers.append(answer::MISSING, value.clone());
+    }
+    for name in passed {
+        if let Some(value) = head.headers.get(&name) {
+            headers.insert(name, value.clone());
+        }
+    }
+    if let Ok(name) = HeaderValue::from_str(backend.name()) {
+        headers.insert(BACKEND, name);
+    }
+    if let Some(behind) = backend.behind() {
+        let seconds = HeaderValue::from_str(&format!("{:.3}", behind.as_secs_f64()));
+        headers.extend(seconds.ok().map(|seconds| (BEHIND, seconds)));
+    }
+    answer
 }

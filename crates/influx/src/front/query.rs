@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use flow::memory::MemoryShare;
+use futures_util::future::try_join_all;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 use wire::influxql::{self, Change, Kind, Statement, ast};
 
-use super::answer::{self, Answer, Content, Refusal};
+use super::answer::{self, Answer, Refusal};
 use super::ask;
 use super::auth::User;
 use super::body::Whole;
@@ -23,14 +24,17 @@ use super::execution::Reader;
 use super::http::Connection;
 use super::parameters::Parameters;
 use super::parking::Bounds;
-use super::passed::Passed;
+use super::passed::{Passed, passed_on};
 use super::results::{self, Results};
+use super::routing::{self, Answering, Route, SchemaQuery, route};
 use super::stages::PARSE;
 use super::unsent::Unsent;
 use super::{Front, body, gzip};
 use crate::aside::TEXT_AT_ONCE_MAX;
+use crate::backends::Backend;
 use crate::client::form_body;
 use crate::embedded::Network;
+use crate::placement::QueryScope;
 use crate::record;
 
 /// How long a client waits for the backends to run its statement, before it hears who follows.
@@ -43,11 +47,6 @@ const READ_FACTOR: usize = 4;
 const NOT_EXECUTED_BYTES: usize = 45;
 /// The most that is read of one statement's result where Weir joins several results itself.
 const JOINED_RESULT_MAX: usize = 64 << 20;
-/// Says how far behind the backend is that answered.
-const BEHIND: HeaderName = HeaderName::from_static("x-weir-behind");
-/// Names the backend that answered.
-const BACKEND: HeaderName = HeaderName::from_static("x-weir-backend");
-
 /// Answers a `/query` request.
 pub async fn serve(front: &Front, connection: &Connection, head: &Parts, body: Incoming) -> Answer {
     match parameters(front, head, body).await {
@@ -136,30 +135,46 @@ struct ParsedQuery {
     written: Vec<(Range<usize>, Kind)>,
     /// The statements for the store, where it is to answer.
     asked: Option<(Vec<String>, Vec<ast::Statement>)>,
+    /// Where each statement is asked, in a cluster.
+    routes: Option<Vec<Route>>,
 }
 
 impl ParsedQuery {
     /// Reads the text, and looks whether the user may do what it says.
-    fn of(parameters: &Parameters, user: Option<&User>, embedded: bool) -> Result<Self, Answer> {
+    fn of(
+        parameters: &Parameters,
+        user: Option<&User>,
+        answering: &Answering,
+    ) -> Result<Self, Answer> {
         let (q, params) = (parameters.get("q").trim(), parameters.get("params"));
         if !params.is_empty() {
             serde_json::from_str::<serde_json::Map<String, Value>>(params)
                 .map_err(|e| bad_request(&format!("error parsing query parameters: {e}")))?;
         }
         // What the store reads to its end knows better what is wrong.
-        let parsed = embedded.then(|| ask::parse(q, params)).transpose()?;
+        let parsed = match answering {
+            Answering::Copies => None,
+            Answering::Store | Answering::Sets(..) => Some(ask::parse(q, params)?),
+        };
         let statements = influxql::split(q).map_err(|e| bad_request(&e.to_string()))?;
         if let Some(user) = user {
             let named = parameters.get("db");
             statements.iter().try_for_each(|statement| authorise(user, statement, named))?;
         }
         let texts = || statements.iter().map(|statement| statement.text.to_owned()).collect();
-        let asked = parsed.map(|parsed| (texts(), parsed));
+        let (asked, routes) = match (parsed, answering) {
+            (Some(parsed), Answering::Sets(table, now_ns)) => {
+                let scope = QueryScope { db: parameters.get("db"), now_ns: *now_ns };
+                let routes = parsed.iter().map(|statement| route(table, statement, scope));
+                (None, Some(routes.collect()))
+            }
+            (parsed, _) => (parsed.map(|parsed| (texts(), parsed)), None),
+        };
         let place = |statement: Statement<'_>| {
             let begin = (statement.text.as_ptr() as usize).saturating_sub(q.as_ptr() as usize);
             (begin..begin + statement.text.len(), statement.kind)
         };
-        Ok(Self { written: statements.into_iter().map(place).collect(), asked })
+        Ok(Self { written: statements.into_iter().map(place).collect(), asked, routes })
     }
 }
 
@@ -213,15 +228,22 @@ impl Request<'_> {
             return Err(bad_request("missing required parameter \"q\""));
         }
         let embedded = self.front.gateway.embedded()?;
-        let said = self.said(user.clone(), embedded.is_some()).await?;
-        if let Some((embedded, asked)) = embedded.zip(said.asked) {
+        let answering = self.answering(embedded.is_some());
+        let mut said = self.said(user.clone(), answering.clone()).await?;
+        if let Some((embedded, asked)) = embedded.zip(said.asked.take()) {
             return self.ask(embedded, user, q, asked).await;
         }
         let reads_only = said.written.iter().all(|(_, kind)| is_read(kind));
-        if reads_only {
-            return self.forward(q, &gzip::for_backend(&self.head.headers)).await;
+        let common = match &said.routes {
+            Some(routes) => routing::common(routes),
+            None => Some(Route::Any),
+        };
+        if let Some(route) = common.filter(|_| reads_only) {
+            let text = answering.frozen(q);
+            let from = answering.candidates(&self.front.gateway.deliveries.backends, &route);
+            return self.forward(from, &text, &gzip::for_backend(&self.head.headers)).await;
         }
-        let (mut results, share) = self.one_by_one(q, &said.written).await?;
+        let (mut results, share) = self.one_by_one(q, &said, &answering).await?;
         if self.parameters.get("async") == "true" {
             return Ok(answer::empty(StatusCode::NO_CONTENT));
         }
@@ -238,27 +260,45 @@ impl Request<'_> {
     }
 
     /// What the text says, read elsewhere where it is long.
-    async fn said(&self, user: Option<Arc<User>>, embedded: bool) -> Result<ParsedQuery, Answer> {
+    async fn said(
+        &self,
+        user: Option<Arc<User>>,
+        answering: Answering,
+    ) -> Result<ParsedQuery, Answer> {
         let bytes = self.parameters.get("q").len() + self.parameters.get("params").len();
         if bytes <= TEXT_AT_ONCE_MAX {
             let _stage = self.front.worker.pulse.enter_sized(&PARSE, bytes);
-            return ParsedQuery::of(self.parameters, user.as_deref(), embedded);
+            return ParsedQuery::of(self.parameters, user.as_deref(), &answering);
         }
         let parameters = Arc::clone(self.parameters);
-        let read =
-            move || ParsedQuery::of(&parameters, user.as_deref(), embedded).map_err(Refusal::from);
+        let read = move || {
+            ParsedQuery::of(&parameters, user.as_deref(), &answering).map_err(Refusal::from)
+        };
         Ok(self.front.gateway.aside.run(read).await??)
+    }
+
+    fn answering(&self, has_store: bool) -> Answering {
+        match self.front.gateway.deliveries.backends.placement().table() {
+            _ if has_store => Answering::Store,
+            Some(table) => Answering::Sets(table, super::now_ns()),
+            None => Answering::Copies,
+        }
     }
 
     /// Passes the request on to the best backend; to the next one where it does not begin to
     /// answer.
-    async fn forward(&self, q: &str, headers: &HeaderMap) -> Result<Answer, Answer> {
+    async fn forward(
+        &self,
+        candidates: Vec<Arc<Backend>>,
+        q: &str,
+        headers: &HeaderMap,
+    ) -> Result<Answer, Answer> {
         let share = self.front.gateway.answer_share(PASSED_BYTES)?;
         let mut last = "no backend is reachable".to_owned();
         let (text, parameters) = (q.to_owned(), Arc::clone(self.parameters));
         let form = move || form_body(std::iter::once(("q", &*text)).chain(parameters.forwarded()));
         let form = self.front.gateway.aside.run_if_long(q.len(), form).await?;
-        for backend in self.front.gateway.deliveries.backends.candidates() {
+        for backend in candidates {
             match backend.query(form.clone(), headers).await {
                 Ok(response) if response.status().is_server_error() => {
                     last = format!("backend {:?} answered {}", backend.name(), response.status());
@@ -303,15 +343,23 @@ impl Request<'_> {
     async fn one_by_one(
         &self,
         q: &str,
-        statements: &[(Range<usize>, Kind)],
+        said: &ParsedQuery,
+        answering: &Answering,
     ) -> Result<(Results, MemoryShare), Answer> {
         let mut results = Results::default();
         let mut share = self.front.gateway.memory.answers.none();
-        for (place, kind) in statements {
+        for (number, (place, kind)) in said.written.iter().enumerate() {
             let text = q.get(place.clone()).unwrap_or_default();
-            let result = match kind {
-                kind if is_read(kind) => self.read(text, &mut share).await?,
-                Kind::Change(change) => self.change(text, change).await?,
+            let route = said.routes.as_ref().and_then(|routes| routes.get(number));
+            let route = route.unwrap_or(&Route::Any);
+            let result = match (route, kind) {
+                (Route::Refused(why), _) => json!({ "error": why }),
+                (Route::Each(query), _) => self.of_each(query, answering, &mut share).await?,
+                (route, kind) if is_read(kind) => {
+                    let from = answering.candidates(&self.front.gateway.deliveries.backends, route);
+                    self.read(from, &answering.frozen(text), &mut share).await?
+                }
+                (_, Kind::Change(change)) => self.change(text, change).await?,
                 _ => self.everywhere(text).await,
             };
             if !results.push(result) {
@@ -321,9 +369,41 @@ impl Request<'_> {
         Ok((results, share))
     }
 
-    async fn read(&self, text: &str, share: &mut MemoryShare) -> Result<Value, Answer> {
+    /// What all sets together know of the schema; they are asked at the same time.
+    async fn of_each(
+        &self,
+        query: &SchemaQuery,
+        answering: &Answering,
+        share: &mut MemoryShare,
+    ) -> Result<Value, Answer> {
+        let Answering::Sets(table, _) = answering else { return Ok(json!({})) };
+        let gateway = &self.front.gateway;
+        let (backends, text) = (&gateway.deliveries.backends, &answering.frozen(&query.text));
+        let parts = (0..table.sets().len()).map(|set| async move {
+            let mut share = gateway.memory.answers.none();
+            let from = answering.candidates(backends, &Route::Set(set));
+            let part = self.read(from, text, &mut share).await?;
+            Ok::<_, Answer>((part, share))
+        });
+        let parts = try_join_all(parts).await?;
+        let bytes: usize = parts.iter().map(|(_, share)| share.bytes()).sum();
+        let (parts, shares): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        drop(shares);
+        if !share.grow(bytes) {
+            return Err(gateway.no_answer_memory());
+        }
+        let query = query.clone();
+        Ok(gateway.aside.run_if_long(bytes, move || query.answer(parts)).await?)
+    }
+
+    async fn read(
+        &self,
+        from: Vec<Arc<Backend>>,
+        text: &str,
+        share: &mut MemoryShare,
+    ) -> Result<Value, Answer> {
         // Weir reads this answer itself: it is to be JSON, and not compressed.
-        let answer = self.forward(text, &HeaderMap::new()).await?;
+        let answer = self.forward(from, text, &HeaderMap::new()).await?;
         let mut body = Limited::new(answer.into_body(), JOINED_RESULT_MAX);
         let mut document = BytesMut::new();
         while let Some(frame) = body.frame().await {
@@ -379,36 +459,6 @@ impl Request<'_> {
         }
         Ok(result)
     }
-}
-
-/// A backend's answer as Weir's: its status, its kind, its body as it comes.
-fn passed_on(
-    response: http::Response<Incoming>,
-    backend: &crate::backends::Backend,
-    passed: impl FnOnce(Incoming) -> Passed,
-) -> Answer {
-    let (head, incoming) = response.into_parts();
-    let mut answer = answer::empty(head.status);
-    *answer.body_mut() = Content::Passed(Box::new(passed(incoming)));
-    let headers = answer.headers_mut();
-    let passed =
-        [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::RETRY_AFTER, answer::ERROR];
-    for value in head.headers.get_all(answer::MISSING) {
-        headers.append(answer::MISSING, value.clone());
-    }
-    for name in passed {
-        if let Some(value) = head.headers.get(&name) {
-            headers.insert(name, value.clone());
-        }
-    }
-    if let Ok(name) = HeaderValue::from_str(backend.name()) {
-        headers.insert(BACKEND, name);
-    }
-    if let Some(behind) = backend.behind() {
-        let seconds = HeaderValue::from_str(&format!("{:.3}", behind.as_secs_f64()));
-        headers.extend(seconds.ok().map(|seconds| (BEHIND, seconds)));
-    }
-    answer
 }
 
 fn bad_request(message: &str) -> Answer {

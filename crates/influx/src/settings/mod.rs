@@ -3,6 +3,7 @@
 
 mod backend;
 mod backend_table;
+mod cluster;
 mod collisions;
 pub mod origin;
 mod stamp;
@@ -19,6 +20,9 @@ use wire::line::Precision;
 
 pub use self::backend::{BackendKind, BackendSettings, DeliverySettings, ServerSettings, Start};
 pub use self::backend_table::{BackendError, BackendTable};
+pub use self::cluster::{
+    ClusterSettings, PlacementSettings, RuleSettings, SetSettings, SplitSetting, SplitWord,
+};
 pub use self::collisions::CollisionSettings;
 pub use self::stamp::StampValue;
 pub use units::secret::Secret;
@@ -94,6 +98,13 @@ pub struct Settings {
     /// What every write is delivered to, each a complete copy: servers, and the store within Weir.
     /// Without any entry that store alone, as `name = "store"` and `embedded = true`.
     pub backend: Vec<BackendTable>,
+    /// A cluster of the backends that are in a set. Backends in no set stay complete copies, which
+    /// are not asked.
+    pub cluster: Option<ClusterSettings>,
+    /// The sets of a cluster, each of backends that are copies of each other.
+    pub set: Vec<SetSettings>,
+    /// Which sets of a cluster have which points.
+    pub placement: Vec<PlacementSettings>,
 }
 
 impl Default for Settings {
@@ -121,6 +132,9 @@ impl Default for Settings {
             token_secret_file: None,
             user: Vec::new(),
             backend: Vec::new(),
+            cluster: None,
+            set: Vec::new(),
+            placement: Vec::new(),
         }
     }
 }

@@ -114,6 +114,7 @@ impl Account {
         };
         self.dead_lettered += take(step.done.dead_lettered);
         self.dropped += take(step.done.dropped);
+        self.elsewhere += take(step.done.elsewhere);
         self.delivered += take(step.done.delivered);
         self.dropped += left;
         self.dropped_damaged += lost;
@@ -328,6 +329,7 @@ impl Ledger {
             delivered: account.delivered,
             dead_lettered: account.dead_lettered,
             dropped: account.dropped,
+            elsewhere: account.elsewhere,
             dropped_oldest: account.dropped_oldest,
             dropped_damaged: account.dropped_damaged,
             dropped_controls: account.dropped_controls,
@@ -378,7 +380,12 @@ mod tests {
 
     fn accounted(cursor: &Cursor) -> u64 {
         let a = &cursor.account;
-        a.delivered + a.dead_lettered + a.dropped + a.dropped_oldest + a.dropped_damaged
+        a.delivered
+            + a.dead_lettered
+            + a.dropped
+            + a.elsewhere
+            + a.dropped_oldest
+            + a.dropped_damaged
     }
 
     #[test]

@@ -14,6 +14,9 @@
 //! | 48 | items, controls, bytes before the position; the same where the cursor was made |
 //! | 48 | delivered, dead-lettered, dropped, dropped oldest, dropped damaged, dropped controls |
 //! | 1 + n | length of the name, the name |
+//! | 8 | version 2: elsewhere |
+//!
+//! Version 1 is written as long as nothing lies elsewhere, so that an older Weir reads it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -28,7 +31,9 @@ pub(crate) const NAME_MAX: usize = 100;
 pub(crate) const CURSORS_MAX: usize = 256;
 
 const MAGIC: [u8; 8] = *b"WEIR\x9dcur";
-const VERSION: u32 = 1;
+/// The last version without items that lie elsewhere.
+const WITHOUT_ELSEWHERE: u32 = 1;
+const VERSION: u32 = 2;
 const SLOT_LEN: usize = 4096;
 const FIXED_LEN: usize = 145;
 const SUFFIX: &str = "cursor";
@@ -48,6 +53,7 @@ pub(crate) struct Account {
     pub delivered: u64,
     pub dead_lettered: u64,
     pub dropped: u64,
+    pub elsewhere: u64,
     pub dropped_oldest: u64,
     pub dropped_damaged: u64,
     pub dropped_controls: u64,
@@ -82,8 +88,12 @@ impl Account {
         }
         body.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
         body.extend_from_slice(name.as_bytes());
+        let version = if self.elsewhere == 0 { WITHOUT_ELSEWHERE } else { VERSION };
+        if version == VERSION {
+            body.extend_from_slice(&self.elsewhere.to_le_bytes());
+        }
         let mut slot = MAGIC.to_vec();
-        slot.extend_from_slice(&VERSION.to_le_bytes());
+        slot.extend_from_slice(&version.to_le_bytes());
         slot.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
         slot.append(&mut body);
         slot.resize(SLOT_LEN, 0);
@@ -97,15 +107,24 @@ impl Account {
             bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
         };
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        if fixed[..8] != MAGIC || word(8) != VERSION {
+        let has_elsewhere = match word(8) {
+            WITHOUT_ELSEWHERE => false,
+            VERSION => true,
+            _ => return None,
+        };
+        if fixed[..8] != MAGIC {
             return None;
         }
-        let name_len = usize::from(fixed[FIXED_LEN - 1]);
-        let body = slot.get(16..FIXED_LEN + name_len)?;
+        let name_end = FIXED_LEN + usize::from(fixed[FIXED_LEN - 1]);
+        let body = slot.get(16..name_end + if has_elsewhere { 8 } else { 0 })?;
         if crc32c::crc32c(body) != word(12) {
             return None;
         }
-        let name = std::str::from_utf8(slot.get(FIXED_LEN..FIXED_LEN + name_len)?).ok()?;
+        let name = std::str::from_utf8(slot.get(FIXED_LEN..name_end)?).ok()?;
+        let elsewhere = match has_elsewhere {
+            true => u64::from_le_bytes(*slot.get(name_end..)?.first_chunk()?),
+            false => 0,
+        };
         let counts =
             |at: usize| Counts { items: long(at), controls: long(at + 8), bytes: long(at + 16) };
         let account = Account {
@@ -117,6 +136,7 @@ impl Account {
             delivered: long(96),
             dead_lettered: long(104),
             dropped: long(112),
+            elsewhere,
             dropped_oldest: long(120),
             dropped_damaged: long(128),
             dropped_controls: long(136),
@@ -295,5 +315,20 @@ mod tests {
         );
         file.file.write_all_at(&[0; 2 * SLOT_LEN], 0).unwrap();
         assert_eq!(load(&path, false).unwrap().name(), "a");
+    }
+
+    /// Whoever goes back to a Weir that knows no clusters finds cursors that it reads.
+    #[test]
+    fn a_slot_is_of_version_1_until_something_lies_elsewhere() {
+        for (elsewhere, version) in [(0, 1), (7, 2)] {
+            let account = Account { elsewhere, ..account(3) };
+            let mut slot = account.encode("a name", 9);
+            assert_eq!(slot[8], version);
+            assert_eq!(Account::decode(&slot), Some(("a name".to_owned(), 9, account)));
+            // Its last byte is under the checksum, too.
+            let last = slot.iter().rposition(|byte| *byte != 0).unwrap();
+            slot[last] ^= 1;
+            assert_eq!(Account::decode(&slot), None);
+        }
     }
 }

@@ -204,7 +204,7 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "cursor {}: at {}, waiting {} items and {} controls in {} bytes; of {} accepted: \
-                 {} delivered, {} dead-lettered, {} dropped",
+                 {} delivered, {} dead-lettered, {} dropped, {} elsewhere",
                 cursor.name,
                 cursor.position,
                 cursor.waiting.items,
@@ -214,6 +214,7 @@ impl fmt::Display for Report {
                 cursor.delivered,
                 cursor.dead_lettered,
                 cursor.dropped_total(),
+                cursor.elsewhere,
             )?;
         }
         let how = if self.verified {

@@ -108,6 +108,7 @@ fn of_cursor(status: &CursorStatus, encoder: &mut Encoder) {
         ("dropped", status.dropped),
         ("dropped-oldest", status.dropped_oldest),
         ("dropped-damaged", status.dropped_damaged),
+        ("elsewhere", status.elsewhere),
     ];
     for (fate, items) in fates {
         encoder.counter(

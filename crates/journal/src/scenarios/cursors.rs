@@ -160,14 +160,15 @@ async fn controls_are_counted_apart_and_every_fate_is_kept() {
         );
         up_to = record.end;
     }
-    let done = Outcome { delivered: 6, dead_lettered: 3, dropped: 1 };
+    let done = Outcome { delivered: 4, dead_lettered: 3, dropped: 1, elsewhere: 2 };
     consumer.commit_and_sync(up_to, done).await.unwrap();
     drop(consumer);
     journal.close().await;
     drop(journal);
     let (journal, _) = rig.reopen();
     let status = status(&journal, "a");
-    assert_eq!((status.delivered, status.dead_lettered, status.dropped), (6, 3, 1));
+    assert_eq!((status.delivered, status.dead_lettered, status.dropped), (4, 3, 1));
+    assert_eq!(status.elsewhere, 2);
     assert_eq!((status.waiting.items, status.waiting.controls), (1, 0));
     assert_accounted(&status);
 }

@@ -53,7 +53,7 @@ async fn write_the_fixture() {
             break;
         }
     }
-    let done = Outcome { delivered: 5, dead_lettered: 3, dropped: 2 };
+    let done = Outcome { delivered: 5, dead_lettered: 3, dropped: 2, elsewhere: 0 };
     consumer.commit_and_sync(up_to, done).await.unwrap();
     put_all(&journal, 10..60).await;
     let control = journal.append_from_anywhere(2, 0, true, &[b"CREATE"]);

@@ -172,8 +172,8 @@ pub(crate) async fn until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// `accepted = delivered + dead-lettered + dropped + waiting`.
+/// `accepted = delivered + dead-lettered + dropped + elsewhere + waiting`.
 pub(crate) fn assert_accounted(status: &CursorStatus) {
-    let fates = status.delivered + status.dead_lettered + status.dropped_total();
+    let fates = status.delivered + status.dead_lettered + status.dropped_total() + status.elsewhere;
     assert_eq!(status.accepted, fates + status.waiting.items, "{status:?}");
 }

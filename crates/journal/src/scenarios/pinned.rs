@@ -12,7 +12,7 @@ async fn settle(consumer: &mut Consumer, count: usize) -> Vec<Position> {
         ends.extend(chunk.records().map(|record| record.end));
         let dropped = u64::from(chunk.items() > 1);
         let delivered = chunk.items() - dropped;
-        consumer.settle(chunk.end(), Outcome { delivered, dropped, dead_lettered: 0 });
+        consumer.settle(chunk.end(), Outcome { delivered, dropped, ..Outcome::default() });
         assert_accounted(&consumer.status());
     }
     ends

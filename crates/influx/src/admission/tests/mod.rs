@@ -25,6 +25,7 @@ use crate::backends::Backends;
 use crate::catalogue::{Catalogue, Listing};
 use crate::delivery::Pace;
 use crate::embedded::Embedded;
+use crate::placement::Placement;
 use crate::settings::BackendTable;
 
 /// An admission with everything below it.
@@ -91,7 +92,8 @@ impl Rig {
             let (settings, handle) =
                 ([BackendTable::embedded("store").settings().unwrap()], Handle::current());
             let (dir, control, pace) = (dir.path(), &handle, Pace::default());
-            let parts = Parts { journal, dir, registry, control, pace };
+            let placement = &Arc::new(Placement::new(dir));
+            let parts = Parts { journal, dir, registry, control, pace, placement };
             let Deliveries { backends, catalogue, embedded, .. } =
                 Deliveries::start(&settings, Some(&store), &parts).unwrap();
             Started { backends, catalogue, embedded, cursor: None }
@@ -107,7 +109,13 @@ impl Rig {
             before(journal);
             let embedded =
                 Embedded::new(settings.delivery(), &store, &mut consumer, journal, registry);
-            let backends = Backends::new(&[settings], journal, registry).unwrap();
+            let backends = Backends::new(
+                &[settings],
+                &Arc::new(Placement::new(dir.path())),
+                journal,
+                registry,
+            )
+            .unwrap();
             let catalogue = Arc::new(Catalogue::open(dir.path()).unwrap());
             let (backends, embedded) = (Arc::new(backends), Some(embedded));
             Started { backends, catalogue, embedded, cursor: Some(consumer) }
@@ -146,7 +154,9 @@ impl Rig {
 fn with_catalogue(dir: &TempDir, journal: &Journal, registry: &Registry) -> Started {
     let catalogue = Catalogue::open(dir.path()).unwrap();
     catalogue.add("a", there());
-    let backends = Arc::new(Backends::new(&[], journal, registry).unwrap());
+    let backends = Arc::new(
+        Backends::new(&[], &Arc::new(Placement::new(dir.path())), journal, registry).unwrap(),
+    );
     Started { backends, catalogue: Arc::new(catalogue), embedded: None, cursor: None }
 }
 

@@ -15,6 +15,7 @@ use crate::backends::{BackendStatus, Backends};
 use crate::catalogue::Catalogue;
 use crate::delivery::Pace;
 use crate::delivery::dead_letters::{self, Letter};
+use crate::placement::Placement;
 use crate::record::{self, Statement};
 use crate::settings::{BackendTable, Start};
 
@@ -78,6 +79,7 @@ impl Rig {
             registry: &registry,
             control: &handle,
             pace: PACE,
+            placement: &Arc::new(Placement::new(&gateway)),
         };
         let deliveries = Deliveries::start(&backends, None, &parts).unwrap();
         let (backends, catalogue) =

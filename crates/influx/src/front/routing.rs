@@ -1,0 +1,173 @@
+//! Where statements are asked in a cluster: in the one set that can have their points, or in every
+//! set, where they tell of the schema.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
+use wire::influxql;
+use wire::influxql::ast::{Show, ShowClauses, Statement};
+
+use super::union::union;
+use crate::backends::{Backend, Backends};
+use crate::placement::{QueryScope, Reach, SetNumber, Table};
+
+/// Who answers a request's statements.
+#[derive(Clone)]
+pub enum Answering {
+    /// The store within Weir.
+    Store,
+    /// Any backend: each has everything.
+    Copies,
+    /// The sets of a cluster, by this table, at this moment in nanoseconds since 1970.
+    Sets(Arc<Table>, i64),
+}
+
+impl Answering {
+    /// The text as a member of a cluster gets it: `now()` is the moment that its sets were chosen
+    /// by.
+    pub fn frozen<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self {
+            Self::Sets(_, now_ns) => influxql::freeze_now(text, *now_ns).into(),
+            Self::Store | Self::Copies => text.into(),
+        }
+    }
+
+    /// Whom to ask, best first.
+    pub fn candidates(&self, backends: &Backends, route: &Route) -> Vec<Arc<Backend>> {
+        match (self, route) {
+            (Self::Sets(table, _), Route::Set(set)) => {
+                table.sets().get(*set).map_or_else(Vec::new, |set| backends.members(set))
+            }
+            (Self::Sets(table, _), _) => {
+                let mut all = backends.candidates();
+                all.retain(|backend| table.set_of(backend.name()).is_some());
+                all
+            }
+            _ => backends.candidates(),
+        }
+    }
+}
+
+/// Where a statement is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Route {
+    /// Of any member of any set.
+    Any,
+    /// Of the members of one set.
+    Set(SetNumber),
+    /// Of a member of each set, which tell parts of the answer.
+    Each(Box<SchemaQuery>),
+    /// Of nobody, for this reason.
+    Refused(String),
+}
+
+/// A statement about the schema, as each set is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchemaQuery {
+    /// The statement without its limits.
+    pub text: String,
+    clauses: ShowClauses,
+    is_count: bool,
+}
+
+impl SchemaQuery {
+    /// `None` where a statement is about something else.
+    fn of(show: &Show) -> Option<Self> {
+        let mut show = show.clone();
+        let is_count = matches!(show, Show::Cardinality { .. });
+        let clauses = match &mut show {
+            Show::Measurements(clauses)
+            | Show::Series(clauses)
+            | Show::TagKeys(clauses)
+            | Show::TagValues(clauses)
+            | Show::FieldKeys(clauses)
+            | Show::Cardinality { clauses, .. } => clauses,
+            _ => return None,
+        };
+        let without = ShowClauses {
+            limit: 0,
+            offset: 0,
+            series_limit: 0,
+            series_offset: 0,
+            ..clauses.clone()
+        };
+        let clauses = std::mem::replace(clauses, without);
+        Some(Self { text: show.to_string(), clauses, is_count })
+    }
+
+    /// The answer, of those of all sets.
+    pub fn answer(&self, parts: Vec<Value>) -> Value {
+        union(parts, &self.clauses, self.is_count)
+    }
+}
+
+/// Where a statement is to be asked.
+pub fn route(table: &Table, statement: &Statement, scope: QueryScope<'_>) -> Route {
+    match statement {
+        Statement::Select(select) if select.target.is_some() && table.sets().len() > 1 => {
+            return refused("SELECT ... INTO is not supported in a cluster of several sets");
+        }
+        Statement::Unserved("CREATE CONTINUOUS QUERY") if table.sets().len() > 1 => {
+            return refused("continuous queries are not supported in a cluster of several sets");
+        }
+        _ => {}
+    }
+    match (table.reach(statement, scope), statement) {
+        (Reach::Schema, Statement::Show(show)) if table.sets().len() > 1 => {
+            SchemaQuery::of(show).map_or(Route::Any, |query| Route::Each(Box::new(query)))
+        }
+        (Reach::Sets(sets), _) => match (sets.first(), sets.len()) {
+            (Some(set), 1) => Route::Set(*set),
+            _ => {
+                let name = |set: &SetNumber| table.sets().get(*set).map(|set| set.name.as_str());
+                let names: Vec<&str> = sets.iter().filter_map(name).collect();
+                Route::Refused(format!(
+                    "the points that this query asks for can be in the sets {}, and answers of \
+                     several sets are not merged: limit its time to one span, or name the tags \
+                     that points are shared out by",
+                    names.join(", ")
+                ))
+            }
+        },
+        _ => Route::Any,
+    }
+}
+
+fn refused(words: &str) -> Route {
+    Route::Refused(words.to_owned())
+}
+
+/// Where all statements of a request can be asked at once; `None` where each has its own way.
+pub fn common(routes: &[Route]) -> Option<Route> {
+    let mut found = Route::Any;
+    for route in routes {
+        match (route, &found) {
+            (Route::Any, _) => {}
+            (Route::Set(_), Route::Any) => found = route.clone(),
+            (Route::Set(set), Route::Set(other)) if set == other => {}
+            _ => return None,
+        }
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_of_one_set_are_asked_at_once() {
+        let set = |number| Route::Set(number);
+        let each = || refused("no");
+        for (routes, wanted) in [
+            (vec![], Some(Route::Any)),
+            (vec![Route::Any, set(1)], Some(set(1))),
+            (vec![set(1), Route::Any, set(1)], Some(set(1))),
+            (vec![set(1), set(2)], None),
+            (vec![Route::Any, each()], None),
+        ] {
+            assert_eq!(common(&routes), wanted, "{routes:?}");
+        }
+    }
+}

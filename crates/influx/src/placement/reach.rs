@@ -1,0 +1,158 @@
+//! Which sets can have points that a query asks for. To leave a set out takes a proof.
+
+use std::collections::BTreeSet;
+
+use jiff::tz::TimeZone;
+use store::condition::{Condition, TIME_MAX, TIME_MIN, TimeBounds};
+use wire::influxql::ast::{
+    Cast, Expr, Measurement, MeasurementName, Op, Select, Show, Source, Statement,
+};
+
+use super::split::SplitHash;
+use super::table::{Period, Rule, SetNumber, Table};
+
+/// How much later than the last point that was taken a clock may have been.
+const CLOCKS_NS: i64 = 60_000_000_000;
+
+/// Which sets a statement that reads is to be asked of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// All have the same answer.
+    Any,
+    /// Its points can be in these, of which there is at least one.
+    Sets(BTreeSet<SetNumber>),
+    /// It tells of the schema, of which each has a part.
+    Schema,
+}
+
+/// A request's database, and its moment in nanoseconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryScope<'a> {
+    pub db: &'a str,
+    pub now_ns: i64,
+}
+
+impl Table {
+    /// The sets to ask a statement of.
+    pub fn reach(&self, statement: &Statement, scope: QueryScope<'_>) -> Reach {
+        match statement {
+            Statement::Select(select) | Statement::Explain { select, .. } => {
+                let mut sets = BTreeSet::new();
+                self.reach_of(select, scope, &mut sets);
+                // Without a source that could have points any set says what is wrong.
+                if sets.is_empty() { Reach::Any } else { Reach::Sets(sets) }
+            }
+            Statement::Show(
+                Show::Measurements(_)
+                | Show::Series(_)
+                | Show::TagKeys(_)
+                | Show::TagValues(_)
+                | Show::FieldKeys(_)
+                | Show::Cardinality { .. },
+            ) => Reach::Schema,
+            _ => Reach::Any,
+        }
+    }
+
+    fn reach_of(&self, select: &Select, scope: QueryScope<'_>, sets: &mut BTreeSet<SetNumber>) {
+        let zone = select.timezone.as_deref().map(TimeZone::get).transpose();
+        let condition = match zone {
+            Ok(zone) => {
+                store::condition::split(select.condition.as_ref(), scope.now_ns, zone.as_ref())
+            }
+            // Whoever runs it says what is wrong.
+            Err(_) => return,
+        };
+        let Ok(condition) = condition else { return };
+        for source in &select.sources {
+            match source {
+                // What the outer one says of time narrows its rows; it is not needed for a proof.
+                Source::Subquery(inner) => self.reach_of(inner, scope, sets),
+                Source::Measurement(of) => self.reach_of_points(of, &condition, scope, sets),
+            }
+        }
+    }
+
+    fn reach_of_points(
+        &self,
+        of: &Measurement,
+        condition: &Condition,
+        scope: QueryScope<'_>,
+        sets: &mut BTreeSet<SetNumber>,
+    ) {
+        let db = of.db.as_deref().unwrap_or(scope.db);
+        let (first, last) = self.span(condition.time, scope.now_ns);
+        for (at, period) in self.periods.iter().enumerate() {
+            let next = self.periods.get(at + 1).map(|next| next.from_ns);
+            let first = first.max(period.from_ns);
+            let last = next.map_or(last, |next| last.min(next.saturating_sub(1)));
+            if first > last {
+                continue;
+            }
+            let groups = period.group(first)..=period.group(last);
+            let mut add = |rule: &Rule, name: Option<&str>| {
+                let tag = |key: &[u8]| equal(condition.rest.as_ref(), key);
+                let hash = name.and_then(|name| SplitHash::default().of_query(&rule.by, name, tag));
+                period.add_sets(groups.clone(), rule, hash, sets);
+            };
+            match &of.name {
+                MeasurementName::Name(name) => {
+                    period
+                        .rule(db, name.as_bytes())
+                        .into_iter()
+                        .for_each(|rule| add(rule, Some(name)));
+                }
+                MeasurementName::Regex(_) | MeasurementName::Same => {
+                    let rules = period.rules.iter().filter(|rule| rule.is_of(db));
+                    rules.for_each(|rule| add(rule, None));
+                }
+            }
+        }
+    }
+
+    /// The first and the last time that points asked for can have.
+    fn span(&self, time: TimeBounds, now_ns: i64) -> (i64, i64) {
+        let newest = now_ns.saturating_add(self.future_max_ns()).saturating_add(CLOCKS_NS);
+        let last = time.max.unwrap_or(TIME_MAX).min(newest);
+        (time.min.unwrap_or(TIME_MIN), last)
+    }
+}
+
+impl Period {
+    /// Adds the sets that points of these groups can be in; with `hash` where all have that one.
+    fn add_sets(
+        &self,
+        groups: std::ops::RangeInclusive<u128>,
+        rule: &Rule,
+        hash: Option<u64>,
+        sets: &mut BTreeSet<SetNumber>,
+    ) {
+        // Behind as many groups as there are sets it begins again.
+        for group in groups.take(self.sets.len()) {
+            match hash {
+                Some(hash) => sets.extend([self.set(group, rule.split, hash)]),
+                None => sets.extend((0..rule.split as u64).map(|n| self.set(group, rule.split, n))),
+            }
+        }
+    }
+}
+
+/// The value that a condition demands of a tag.
+fn equal<'a>(condition: Option<&'a Expr>, key: &[u8]) -> Option<&'a str> {
+    match condition? {
+        Expr::Paren(inner) => equal(Some(inner), key),
+        Expr::Binary { op: Op::And, left, right } => {
+            equal(Some(left), key).or_else(|| equal(Some(right), key))
+        }
+        Expr::Binary { op: Op::Equal, left, right } => match (&**left, &**right) {
+            (Expr::Reference { name, cast: None | Some(Cast::Tag) }, Expr::String(value))
+            | (Expr::String(value), Expr::Reference { name, cast: None | Some(Cast::Tag) })
+                if name.as_bytes() == key =>
+            {
+                Some(value)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,119 @@
+//! The table of a cluster: its sets, and which of them has which points.
+
+use regex::bytes::Regex;
+
+use super::split::{SplitBy, SplitHash};
+
+/// Nanoseconds from the first of January of the year 1, where Go's clock begins, to 1970.
+const NS_TO_1970: i128 = 719_162 * 86_400_000_000_000;
+
+/// The number of a set in its table.
+pub type SetNumber = usize;
+
+/// Backends that are copies of each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set {
+    pub name: String,
+    pub members: Vec<String>,
+}
+
+/// The sets of a cluster and the periods of its points' time, of which each has exactly one set
+/// for any point.
+#[derive(Debug)]
+pub struct Table {
+    pub(super) sets: Vec<Set>,
+    /// Each ends where the next one begins; the first begins with time itself.
+    pub(super) periods: Vec<Period>,
+}
+
+/// How points are shared out over a period of their time.
+#[derive(Debug)]
+pub struct Period {
+    pub from_ns: i64,
+    pub sets: Vec<SetNumber>,
+    pub span_ns: i64,
+    pub future_max_ns: i64,
+    /// The last one is for all that the others are not for.
+    pub rules: Vec<Rule>,
+}
+
+/// How points of some databases and measurements are shared out.
+#[derive(Debug)]
+pub struct Rule {
+    pub database: Option<Regex>,
+    pub measurement: Option<Regex>,
+    /// How many sets share the points of a group.
+    pub split: usize,
+    pub by: SplitBy,
+}
+
+impl Rule {
+    pub fn is_of(&self, db: &str) -> bool {
+        self.database.as_ref().is_none_or(|pattern| pattern.is_match(db.as_bytes()))
+    }
+
+    /// Whether it is for a measurement, as its name reads without escapes.
+    pub fn has(&self, measurement: &[u8]) -> bool {
+        self.measurement.as_ref().is_none_or(|pattern| pattern.is_match(measurement))
+    }
+}
+
+impl Period {
+    /// The number of the group that a time is in, counted from the year 1.
+    pub fn group(&self, time_ns: i64) -> u128 {
+        // The first time there is lies behind the year 1.
+        ((i128::from(time_ns) + NS_TO_1970) / i128::from(self.span_ns)).unsigned_abs()
+    }
+
+    /// The set of a group that shares it out over `split` sets and whose points have `hash`.
+    pub fn set(&self, group: u128, split: usize, hash: u64) -> SetNumber {
+        let within = u128::from(hash) % (split as u128);
+        let at = (group * split as u128 + within) % self.sets.len() as u128;
+        // Less than the number of sets.
+        self.sets.get(at as usize).copied().unwrap_or_default()
+    }
+
+    /// The rule for a measurement, as its name reads without escapes.
+    pub fn rule(&self, db: &str, measurement: &[u8]) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.is_of(db) && rule.has(measurement))
+    }
+}
+
+impl Table {
+    pub fn sets(&self) -> &[Set] {
+        &self.sets
+    }
+
+    /// The set that a backend is a member of.
+    pub fn set_of(&self, backend: &str) -> Option<SetNumber> {
+        self.sets.iter().position(|set| set.members.iter().any(|member| member == backend))
+    }
+
+    /// The period that a time is in.
+    pub fn period(&self, time_ns: i64) -> Option<&Period> {
+        let behind = self.periods.partition_point(|period| period.from_ns <= time_ns);
+        behind.checked_sub(1).and_then(|at| self.periods.get(at))
+    }
+
+    /// How far ahead of the clock a point can lie that was ever taken.
+    pub fn future_max_ns(&self) -> i64 {
+        self.periods.iter().map(|period| period.future_max_ns).max().unwrap_or(0)
+    }
+}
+
+/// Finds the sets of points; remembers what it has found out for the last one.
+#[derive(Debug, Default)]
+pub struct Placer {
+    hash: SplitHash,
+}
+
+impl Placer {
+    /// The set of a point of `db`; `series` is as written.
+    pub fn set(&mut self, table: &Table, db: &str, series: &[u8], time_ns: i64) -> SetNumber {
+        let Some(period) = table.period(time_ns) else { return 0 };
+        let name = wire::line::unescape_name(wire::line::measurement(series));
+        let Some(rule) = period.rule(db, &name) else { return 0 };
+        let hash = self.hash.of_point(&rule.by, series, time_ns);
+        period.set(period.group(time_ns), rule.split, hash)
+    }
+}

@@ -1,0 +1,183 @@
+//! Queries of a cluster beside one InfluxDB that has everything.
+
+use rig::influxd::Influxd;
+use rig::weir::{Setup, Weir};
+use serde_json::Value;
+
+use super::sets;
+
+const HOUR_NS: u64 = 3_600_000_000_000;
+/// The first of December 2026, a Tuesday.
+const FIRST_NS: u64 = 1_796_083_200_000_000_000;
+
+/// Two sets of one InfluxDB each behind Weir, and one that has all that they have.
+struct Beside {
+    members: [Influxd; 2],
+    whole: Influxd,
+    weir: Weir,
+}
+
+impl Beside {
+    fn new(placement: &str) -> Self {
+        let (members, whole) = ([Influxd::start(), Influxd::start()], Influxd::start());
+        let mut setup = Setup::new();
+        for (name, server) in ["a", "b"].iter().zip(&members) {
+            setup = setup.backend(name, &server.url());
+        }
+        let placement = format!(
+            "[[influx.placement]]\nsets = [\"s1\", \"s2\"]\nfuture-max = \"20000d\"\n{placement}"
+        );
+        let weir = setup.table(&(sets(&["s1: a", "s2: b"]) + &placement)).start();
+        let both = Self { members, whole, weir };
+        both.change("CREATE DATABASE db");
+        let lines: String = (0..240).map(line).collect();
+        both.weir.must_write("db", &lines);
+        let request = rig::http::Request::post("/write?db=db", lines.into_bytes());
+        assert_eq!(both.whole.send(&request).status(), 204);
+        both.weir.wait_delivered();
+        both
+    }
+
+    fn change(&self, sql: &str) {
+        let answer = self.weir.query(sql, &[("db", "db")]);
+        let error = answer.json()["results"][0]["error"].clone();
+        assert!(answer.status() == 200 && error.is_null(), "{sql}: {}", answer.text());
+        self.whole.ask(sql, &[("db", "db")]);
+    }
+
+    /// What Weir answers, which has to be what one server answers.
+    #[track_caller]
+    fn asks(&self, sql: &str) -> Value {
+        let pairs = [("db", "db"), ("epoch", "ns")];
+        let (found, wanted) = (self.weir.query(sql, &pairs).json(), self.whole.ask(sql, &pairs));
+        assert_eq!(found, wanted, "{sql}");
+        found
+    }
+
+    /// The words with which Weir refuses a statement.
+    fn refused(&self, sql: &str) -> String {
+        let answer = self.weir.query(sql, &[("db", "db")]).json();
+        answer["results"][0]["error"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{sql}: {answer}"))
+            .to_owned()
+    }
+}
+
+/// One of some points of two measurements, twelve hosts and twenty hours.
+fn line(n: u64) -> String {
+    let time = FIRST_NS + n % 20 * HOUR_NS + n;
+    match n % 3 {
+        0 => format!("mem,host=h{},rack=r{} used={n}i {time}\n", n % 12, n % 2),
+        _ => format!("cpu,host=h{} load={n},state=\"s{}\" {time}\n", n % 12, n % 5),
+    }
+}
+
+const SCHEMA: [&str; 14] = [
+    "SHOW DATABASES",
+    "SHOW RETENTION POLICIES",
+    "SHOW MEASUREMENTS",
+    "SHOW MEASUREMENTS WITH MEASUREMENT =~ /m/ LIMIT 1",
+    "SHOW MEASUREMENTS LIMIT 1 OFFSET 1",
+    "SHOW TAG KEYS",
+    "SHOW TAG KEYS FROM mem LIMIT 1",
+    "SHOW TAG VALUES WITH KEY = host",
+    "SHOW TAG VALUES WITH KEY IN (host, rack) WHERE host =~ /h1/ LIMIT 3 OFFSET 1",
+    "SHOW FIELD KEYS",
+    "SHOW FIELD KEYS FROM cpu",
+    "SHOW SERIES",
+    "SHOW SERIES FROM cpu LIMIT 5 OFFSET 3",
+    "SHOW SERIES EXACT CARDINALITY",
+];
+
+#[test]
+fn by_series_the_schema_is_that_of_one_server() {
+    let beside = Beside::new("");
+    let counts = beside.members.each_ref().map(|member| member.count("db", "cpu", "load"));
+    assert!(counts.iter().all(|count| *count > 0) && counts.iter().sum::<u64>() == 160);
+    for sql in SCHEMA {
+        beside.asks(sql);
+    }
+    let all = SCHEMA.join("; ");
+    beside.asks(&all);
+    let error = beside.refused("SELECT max(load) FROM cpu");
+    assert!(error.contains("s1, s2") && error.contains("limit its time"), "{error}");
+    for sql in [
+        "SELECT * INTO other FROM cpu",
+        "CREATE CONTINUOUS QUERY q ON db BEGIN \
+         SELECT max(load) INTO m FROM cpu GROUP BY time(1h) END",
+    ] {
+        assert!(
+            beside.refused(sql).contains("is not supported in a cluster")
+                || beside.refused(sql).contains("are not supported in a cluster")
+        );
+    }
+    beside.change("DELETE FROM cpu WHERE host = 'h1'");
+    beside.change("DROP SERIES FROM cpu WHERE host = 'h2'");
+    beside.asks("SHOW SERIES");
+    beside.change("DROP MEASUREMENT cpu");
+    beside.asks("SHOW MEASUREMENTS");
+    beside.change("CREATE RETENTION POLICY short ON db DURATION 2d REPLICATION 1");
+    beside.asks("SHOW RETENTION POLICIES ON db");
+}
+
+/// The time of the five hours that are so many groups behind those of the first point.
+fn within(group: u64) -> String {
+    // Groups begin at multiples of five hours since the year 1.
+    let hours_to_1970 = 719_162 * 24;
+    let begin = (FIRST_NS / HOUR_NS + group * 5 + hours_to_1970) / 5 * 5 - hours_to_1970;
+    format!("time >= {} AND time < {}", begin * HOUR_NS, (begin + 5) * HOUR_NS)
+}
+
+#[test]
+fn groups_that_go_round_the_sets_are_asked_where_they_are() {
+    let beside = Beside::new("span = \"5h\"\nsplit = 1");
+    let mut sets = std::collections::BTreeSet::new();
+    for group in 0..4 {
+        let within = within(group);
+        for sql in [
+            format!("SELECT * FROM cpu WHERE {within}"),
+            format!("SELECT * FROM /./ WHERE {within} LIMIT 7"),
+            format!("SELECT mean(load) FROM cpu WHERE {within} GROUP BY time(1h), host fill(none)"),
+            format!(
+                "SELECT max(m) FROM (SELECT mean(load) AS m FROM cpu WHERE {within} GROUP BY host)"
+            ),
+        ] {
+            beside.asks(&sql);
+            let answer = beside.weir.query(&sql, &[("db", "db")]);
+            sets.insert(answer.header("x-weir-backend").unwrap_or_default().to_owned());
+        }
+    }
+    assert_eq!(sets.into_iter().collect::<Vec<_>>(), ["a", "b"]);
+    let (middle, end) = (FIRST_NS + 4 * HOUR_NS, FIRST_NS + 11 * HOUR_NS);
+    let error =
+        beside.refused(&format!("SELECT load FROM cpu WHERE time >= {middle} AND time < {end}"));
+    assert!(error.contains("s1, s2"), "{error}");
+    // Each statement of a request goes its own way.
+    let sql = |group| format!("SELECT count(used) FROM mem WHERE {}", within(group));
+    let four: Vec<String> = (0..4).map(sql).collect();
+    beside.asks(&four.join("; "));
+}
+
+#[test]
+fn a_query_that_names_the_tags_of_the_split_is_asked_of_one_set() {
+    let mut beside = Beside::new(
+        "split-by = [\"host\"]\n[[influx.placement.rule]]\n\
+         measurement = \"^mem$\"\nsplit-by = \"measurement\"",
+    );
+    for host in 0..12 {
+        beside.asks(&format!("SELECT * FROM cpu WHERE host = 'h{host}'"));
+        let select = "SELECT percentile(load, 90) FROM cpu";
+        beside.asks(&format!("{select} WHERE host = 'h{host}' AND load > 20 GROUP BY state"));
+    }
+    beside.asks("SELECT sum(used) FROM mem GROUP BY rack");
+    assert!(beside.refused("SELECT sum(load) FROM cpu").contains("s1, s2"));
+    // A set without any member that answers is told, and the other one answers.
+    beside.members[1].kill();
+    let answers = (0..12).map(|host| {
+        let sql = format!("SELECT * FROM cpu WHERE host = 'h{host}'");
+        beside.weir.query(&sql, &[("db", "db")]).status()
+    });
+    let answers: Vec<u16> = answers.collect();
+    assert!(answers.contains(&200) && answers.contains(&503), "{answers:?}");
+}
