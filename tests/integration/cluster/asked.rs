@@ -100,7 +100,7 @@ fn by_series_the_schema_is_that_of_one_server() {
     }
     let all = SCHEMA.join("; ");
     beside.asks(&all);
-    let error = beside.refused("SELECT max(load) FROM cpu");
+    let error = beside.refused("SELECT load FROM cpu");
     assert!(error.contains("s1, s2") && error.contains("limit its time"), "{error}");
     for sql in [
         "SELECT * INTO other FROM cpu",
@@ -119,6 +119,108 @@ fn by_series_the_schema_is_that_of_one_server() {
     beside.asks("SHOW MEASUREMENTS");
     beside.change("CREATE RETENTION POLICY short ON db DURATION 2d REPLICATION 1");
     beside.asks("SHOW RETENTION POLICIES ON db");
+}
+
+/// What is merged of partial results, whatever points are shared out by.
+const MERGED: [&str; 34] = [
+    "SELECT count(load) FROM cpu",
+    "SELECT sum(load) FROM cpu",
+    "SELECT min(load) FROM cpu",
+    "SELECT max(load) FROM cpu",
+    "SELECT mean(load) FROM cpu",
+    "SELECT spread(load) FROM cpu",
+    "SELECT first(load) FROM cpu",
+    "SELECT last(load) FROM cpu",
+    "SELECT first(state) FROM cpu",
+    "SELECT last(state) FROM cpu GROUP BY host",
+    "SELECT count(state) AS n FROM cpu WHERE host =~ /h1/ GROUP BY host",
+    "SELECT max(load), max(load), mean(load), min(load) AS low, spread(load) FROM cpu",
+    "SELECT count(load), mean(load), max(load) FROM cpu GROUP BY host",
+    "SELECT max(load) FROM cpu GROUP BY host",
+    "SELECT max(load) FROM cpu GROUP BY host ORDER BY time DESC",
+    "SELECT sum(used), count(used) FROM mem GROUP BY host, rack SLIMIT 2 SOFFSET 1",
+    "SELECT count(load), sum(used) FROM cpu, mem",
+    "SELECT count(load), sum(used) FROM /./ GROUP BY host",
+    "SELECT sum(load) FROM cpu WHERE load > 100 AND state = 's1'",
+    "SELECT sum(load) FROM cpu WHERE time >= {from} AND time < {to}",
+    "SELECT max(load) FROM cpu WHERE time >= {from} AND time < {to}",
+    "SELECT max(load), min(load) FROM cpu WHERE time >= {from} AND time < {to} GROUP BY host",
+    "SELECT mean(load) FROM cpu GROUP BY time(3h) fill(none)",
+    "SELECT mean(load), count(load) FROM cpu GROUP BY time(3h), host fill(none)",
+    "SELECT mean(load) FROM cpu WHERE time >= {from} AND time < {to} GROUP BY time(1h)",
+    "SELECT count(load) FROM cpu WHERE time >= {from} AND time < {to} GROUP BY time(17m), host",
+    "SELECT mean(load), sum(load) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(90m), host fill(0)",
+    "SELECT spread(load), count(load) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(90m, 20m), host fill(previous)",
+    "SELECT min(load) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(2h), host fill(7) LIMIT 2 OFFSET 1",
+    "SELECT max(load) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(2h), host ORDER BY time DESC LIMIT 2",
+    "SELECT sum(load) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(1d) TZ('America/New_York')",
+    "SELECT mean(used) FROM mem WHERE time >= {from} AND time < {to} \
+     GROUP BY time(5h), * fill(null) SLIMIT 3",
+    "SELECT mean(nothing) FROM cpu",
+    "SELECT mean(load) FROM nothing",
+];
+
+/// What is answered set by set where a series never leaves its set.
+const JOINED: [&str; 8] = [
+    "SELECT * FROM cpu GROUP BY *",
+    "SELECT load FROM cpu GROUP BY * LIMIT 2",
+    "SELECT load FROM cpu GROUP BY * ORDER BY time DESC LIMIT 2 SLIMIT 4",
+    "SELECT percentile(load, 50), median(load) FROM cpu GROUP BY * SLIMIT 3 SOFFSET 2",
+    "SELECT derivative(mean(load)) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(2h), *",
+    "SELECT mean(load) * 2 FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(2h), * fill(linear)",
+    "SELECT top(used, 2), rack FROM mem GROUP BY *",
+    "SELECT * FROM /./ GROUP BY *",
+];
+
+/// A query over a time that several groups and windows share.
+fn over(sql: &str) -> String {
+    let (from, to) = (FIRST_NS + HOUR_NS + 7, FIRST_NS + 14 * HOUR_NS);
+    sql.replace("{from}", &from.to_string()).replace("{to}", &to.to_string())
+}
+
+#[test]
+fn queries_over_several_sets_are_answered_as_by_one_server() {
+    for (placement, is_joined) in [
+        ("", true),
+        ("split-by = [\"host\"]", true),
+        ("split-by = \"point\"", false),
+        ("split = 1\nspan = \"5h\"", false),
+    ] {
+        let beside = Beside::new(placement);
+        for sql in MERGED {
+            beside.asks(&over(sql));
+        }
+        for sql in JOINED {
+            if is_joined {
+                beside.asks(&over(sql));
+            } else {
+                assert!(beside.refused(&over(sql)).contains("s1, s2"), "{sql}");
+            }
+        }
+        for epoch in ["", "ms", "s", "h"] {
+            let pairs = [("db", "db"), ("epoch", epoch), ("chunked", "true")];
+            let pairs = if epoch.is_empty() { &pairs[..1] } else { &pairs[..2] };
+            let sql = over("SELECT max(load) FROM cpu GROUP BY host; SELECT count(load) FROM cpu");
+            let (found, wanted) =
+                (beside.weir.query(&sql, pairs).json(), beside.whole.ask(&sql, pairs));
+            assert_eq!(found, wanted, "{epoch}");
+        }
+        for sql in [
+            "SELECT mean(load) FROM cpu GROUP BY time(1h)",
+            "SELECT first(load) FROM cpu WHERE time >= {from} GROUP BY time(1h)",
+            "SELECT mean(load) FROM (SELECT load FROM cpu)",
+            "SELECT stddev(load) FROM cpu",
+        ] {
+            assert!(beside.refused(&over(sql)).contains("s1, s2"), "{sql}");
+        }
+    }
 }
 
 /// The time of the five hours that are so many groups behind those of the first point.
@@ -171,7 +273,7 @@ fn a_query_that_names_the_tags_of_the_split_is_asked_of_one_set() {
         beside.asks(&format!("{select} WHERE host = 'h{host}' AND load > 20 GROUP BY state"));
     }
     beside.asks("SELECT sum(used) FROM mem GROUP BY rack");
-    assert!(beside.refused("SELECT sum(load) FROM cpu").contains("s1, s2"));
+    assert!(beside.refused("SELECT load FROM cpu").contains("s1, s2"));
     // A set without any member that answers is told, and the other one answers.
     beside.members[1].kill();
     let answers = (0..12).map(|host| {

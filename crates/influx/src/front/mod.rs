@@ -6,7 +6,7 @@
 // Layers, from the top down; `self` is what this file defines.
 //   destination, large, query
 //   ask, passed, results, routing
-//   execution, refusals, streamed, union
+//   execution, joint, refusals, streamed
 //   gateway, unsent
 //   metrics, parking, short, udp
 //   http
@@ -25,6 +25,7 @@ mod execution;
 mod gateway;
 mod gzip;
 mod http;
+mod joint;
 mod large;
 mod metrics;
 mod origin;
@@ -44,7 +45,6 @@ mod stamp;
 mod streamed;
 mod tokens;
 mod udp;
-mod union;
 mod unsent;
 mod vars;
 mod write;

@@ -67,14 +67,39 @@ impl Parameters {
         self.0.iter().find(|(n, _)| n == name).map_or("", |(_, v)| v)
     }
 
-    /// The pairs a backend is to see: all but `q`, `u` and `p`.
-    ///
-    /// Weir's clients never lend their credentials to a backend.
-    pub fn forwarded(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0
-            .iter()
-            .filter(|(n, _)| !matches!(n.as_str(), "q" | "u" | "p"))
-            .map(|(n, v)| (n.as_str(), v.as_str()))
+    /// The pairs a backend is to see with a query: all but the client's `q`, `u` and `p`.
+    pub fn for_backend<'a>(
+        &'a self,
+        q: &'a str,
+        use_of: AnswerUse,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let pairs = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let clients = pairs.filter(move |(name, _)| use_of.keeps(name));
+        let counted = (use_of == AnswerUse::Counted).then_some(("epoch", "ns"));
+        std::iter::once(("q", q)).chain(counted).chain(clients)
+    }
+}
+
+/// Whom a backend's answer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerUse {
+    /// The client, in the form that it wants.
+    Passed,
+    /// Weir, which reads it as one document.
+    Whole,
+    /// Weir, which counts with its times: in nanoseconds.
+    Counted,
+}
+
+impl AnswerUse {
+    /// Whether a backend sees the client's parameter of this name.
+    fn keeps(self, name: &str) -> bool {
+        match name {
+            "q" | "u" | "p" => false,
+            "chunked" | "chunk_size" => self == Self::Passed,
+            "epoch" => self != Self::Counted,
+            _ => true,
+        }
     }
 }
 
@@ -111,7 +136,8 @@ mod tests {
         p.extend(b"q=SELECT+1&db=x");
         p.extend(b"db=y&u=me&p=secret");
         assert_eq!(p.get("db"), "x");
-        assert_eq!(p.forwarded().collect::<Vec<_>>(), [("db", "x"), ("db", "y")]);
+        let seen = |use_of| p.for_backend("SHOW", use_of).collect::<Vec<_>>();
+        assert_eq!(seen(AnswerUse::Passed), [("q", "SHOW"), ("db", "x"), ("db", "y")]);
     }
 
     #[test]

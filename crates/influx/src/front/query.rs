@@ -22,11 +22,12 @@ use super::body::Whole;
 use super::credentials::Asker;
 use super::execution::Reader;
 use super::http::Connection;
-use super::parameters::Parameters;
+use super::joint::{Epoch, JointQuery};
+use super::parameters::{AnswerUse, Parameters};
 use super::parking::Bounds;
 use super::passed::{Passed, passed_on};
 use super::results::{self, Results};
-use super::routing::{self, Answering, Route, SchemaQuery, route};
+use super::routing::{self, Answering, Route, route};
 use super::stages::PARSE;
 use super::unsent::Unsent;
 use super::{Front, body, gzip};
@@ -34,7 +35,7 @@ use crate::aside::TEXT_AT_ONCE_MAX;
 use crate::backends::Backend;
 use crate::client::form_body;
 use crate::embedded::Network;
-use crate::placement::QueryScope;
+use crate::placement::{QueryScope, SetNumber};
 use crate::record;
 
 /// How long a client waits for the backends to run its statement, before it hears who follows.
@@ -178,7 +179,7 @@ impl ParsedQuery {
     }
 }
 
-/// Reading needs the right to read, deleting the right to write, all else an administrator
+/// AnswerUse needs the right to read, deleting the right to write, all else an administrator
 /// (`influxql`, `RequiredPrivileges`).
 fn authorise(user: &User, statement: &Statement<'_>, named: &str) -> Result<(), Answer> {
     if user.admin || statement.kind == Kind::ShowDatabases {
@@ -241,7 +242,8 @@ impl Request<'_> {
         if let Some(route) = common.filter(|_| reads_only) {
             let text = answering.frozen(q);
             let from = answering.candidates(&self.front.gateway.deliveries.backends, &route);
-            return self.forward(from, &text, &gzip::for_backend(&self.head.headers)).await;
+            let headers = gzip::for_backend(&self.head.headers);
+            return self.forward(from, &text, AnswerUse::Passed, &headers).await;
         }
         let (mut results, share) = self.one_by_one(q, &said, &answering).await?;
         if self.parameters.get("async") == "true" {
@@ -291,12 +293,13 @@ impl Request<'_> {
         &self,
         candidates: Vec<Arc<Backend>>,
         q: &str,
+        use_of: AnswerUse,
         headers: &HeaderMap,
     ) -> Result<Answer, Answer> {
         let share = self.front.gateway.answer_share(PASSED_BYTES)?;
         let mut last = "no backend is reachable".to_owned();
         let (text, parameters) = (q.to_owned(), Arc::clone(self.parameters));
-        let form = move || form_body(std::iter::once(("q", &*text)).chain(parameters.forwarded()));
+        let form = move || form_body(parameters.for_backend(&text, use_of));
         let form = self.front.gateway.aside.run_if_long(q.len(), form).await?;
         for backend in candidates {
             match backend.query(form.clone(), headers).await {
@@ -354,10 +357,12 @@ impl Request<'_> {
             let route = route.unwrap_or(&Route::Any);
             let result = match (route, kind) {
                 (Route::Refused(why), _) => json!({ "error": why }),
-                (Route::Each(query), _) => self.of_each(query, answering, &mut share).await?,
+                (Route::Each(sets, query), _) => {
+                    self.of_each((sets, query), answering, &mut share).await?
+                }
                 (route, kind) if is_read(kind) => {
                     let from = answering.candidates(&self.front.gateway.deliveries.backends, route);
-                    self.read(from, &answering.frozen(text), &mut share).await?
+                    self.read(from, &answering.frozen(text), AnswerUse::Whole, &mut share).await?
                 }
                 (_, Kind::Change(change)) => self.change(text, change).await?,
                 _ => self.everywhere(text).await,
@@ -369,20 +374,20 @@ impl Request<'_> {
         Ok((results, share))
     }
 
-    /// What all sets together know of the schema; they are asked at the same time.
+    /// What several sets answer together; they are asked at the same time.
     async fn of_each(
         &self,
-        query: &SchemaQuery,
+        (sets, query): (&[SetNumber], &JointQuery),
         answering: &Answering,
         share: &mut MemoryShare,
     ) -> Result<Value, Answer> {
-        let Answering::Sets(table, _) = answering else { return Ok(json!({})) };
         let gateway = &self.front.gateway;
+        let epoch = Epoch::read(self.parameters.get("epoch")).unwrap_or(Epoch::Text);
         let (backends, text) = (&gateway.deliveries.backends, &answering.frozen(&query.text));
-        let parts = (0..table.sets().len()).map(|set| async move {
+        let parts = sets.iter().map(|set| async move {
             let mut share = gateway.memory.answers.none();
-            let from = answering.candidates(backends, &Route::Set(set));
-            let part = self.read(from, text, &mut share).await?;
+            let from = answering.candidates(backends, &Route::Set(*set));
+            let part = self.read(from, text, AnswerUse::Counted, &mut share).await?;
             Ok::<_, Answer>((part, share))
         });
         let parts = try_join_all(parts).await?;
@@ -393,17 +398,18 @@ impl Request<'_> {
             return Err(gateway.no_answer_memory());
         }
         let query = query.clone();
-        Ok(gateway.aside.run_if_long(bytes, move || query.answer(parts)).await?)
+        Ok(gateway.aside.run_if_long(bytes, move || query.answer(parts, epoch)).await?)
     }
 
     async fn read(
         &self,
         from: Vec<Arc<Backend>>,
         text: &str,
+        use_of: AnswerUse,
         share: &mut MemoryShare,
     ) -> Result<Value, Answer> {
         // Weir reads this answer itself: it is to be JSON, and not compressed.
-        let answer = self.forward(from, text, &HeaderMap::new()).await?;
+        let answer = self.forward(from, text, use_of, &HeaderMap::new()).await?;
         let mut body = Limited::new(answer.into_body(), JOINED_RESULT_MAX);
         let mut document = BytesMut::new();
         while let Some(frame) = body.frame().await {

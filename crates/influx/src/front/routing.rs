@@ -1,14 +1,14 @@
-//! Where statements are asked in a cluster: in the one set that can have their points, or in every
-//! set, where they tell of the schema.
+//! Where statements are asked in a cluster: in the one set that can have their points, or in each
+//! of several, whose answers become one.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::Value;
 use wire::influxql;
-use wire::influxql::ast::{Show, ShowClauses, Statement};
+use wire::influxql::ast::Statement;
 
-use super::union::union;
+use super::joint::JointQuery;
 use crate::backends::{Backend, Backends};
 use crate::placement::{QueryScope, Reach, SetNumber, Table};
 
@@ -56,50 +56,10 @@ pub enum Route {
     Any,
     /// Of the members of one set.
     Set(SetNumber),
-    /// Of a member of each set, which tell parts of the answer.
-    Each(Box<SchemaQuery>),
+    /// Of a member of each of these sets, whose answers become one.
+    Each(Vec<SetNumber>, Box<JointQuery>),
     /// Of nobody, for this reason.
     Refused(String),
-}
-
-/// A statement about the schema, as each set is asked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SchemaQuery {
-    /// The statement without its limits.
-    pub text: String,
-    clauses: ShowClauses,
-    is_count: bool,
-}
-
-impl SchemaQuery {
-    /// `None` where a statement is about something else.
-    fn of(show: &Show) -> Option<Self> {
-        let mut show = show.clone();
-        let is_count = matches!(show, Show::Cardinality { .. });
-        let clauses = match &mut show {
-            Show::Measurements(clauses)
-            | Show::Series(clauses)
-            | Show::TagKeys(clauses)
-            | Show::TagValues(clauses)
-            | Show::FieldKeys(clauses)
-            | Show::Cardinality { clauses, .. } => clauses,
-            _ => return None,
-        };
-        let without = ShowClauses {
-            limit: 0,
-            offset: 0,
-            series_limit: 0,
-            series_offset: 0,
-            ..clauses.clone()
-        };
-        let clauses = std::mem::replace(clauses, without);
-        Some(Self { text: show.to_string(), clauses, is_count })
-    }
-
-    /// The answer, of those of all sets.
-    pub fn answer(&self, parts: Vec<Value>) -> Value {
-        union(parts, &self.clauses, self.is_count)
-    }
 }
 
 /// Where a statement is to be asked.
@@ -115,23 +75,33 @@ pub fn route(table: &Table, statement: &Statement, scope: QueryScope<'_>) -> Rou
     }
     match (table.reach(statement, scope), statement) {
         (Reach::Schema, Statement::Show(show)) if table.sets().len() > 1 => {
-            SchemaQuery::of(show).map_or(Route::Any, |query| Route::Each(Box::new(query)))
+            let all = (0..table.sets().len()).collect();
+            let query = JointQuery::of_schema(show);
+            query.map_or(Route::Any, |query| Route::Each(all, Box::new(query)))
         }
-        (Reach::Sets(sets), _) => match (sets.first(), sets.len()) {
-            (Some(set), 1) => Route::Set(*set),
-            _ => {
-                let name = |set: &SetNumber| table.sets().get(*set).map(|set| set.name.as_str());
-                let names: Vec<&str> = sets.iter().filter_map(name).collect();
-                Route::Refused(format!(
-                    "the points that this query asks for can be in the sets {}, and answers of \
-                     several sets are not merged: limit its time to one span, or name the tags \
-                     that points are shared out by",
-                    names.join(", ")
-                ))
+        (Reach::Sets(sets), _) => match (sets.first(), sets.len(), statement) {
+            (Some(set), 1, _) => Route::Set(*set),
+            (_, _, Statement::Select(select)) => {
+                match JointQuery::of_select(table, select, scope) {
+                    Ok(query) => Route::Each(sets.into_iter().collect(), Box::new(query)),
+                    Err(why) => Route::Refused(over_several(table, &sets, why)),
+                }
             }
+            _ => Route::Refused(over_several(table, &sets, "it explains a query of several sets")),
         },
         _ => Route::Any,
     }
+}
+
+/// What a client hears whose query would need the points of several sets, and why it would.
+fn over_several(table: &Table, sets: &BTreeSet<SetNumber>, why: &str) -> String {
+    let name = |set: &SetNumber| table.sets().get(*set).map(|set| set.name.as_str());
+    let names: Vec<&str> = sets.iter().filter_map(name).collect();
+    format!(
+        "the points of this query can be in the sets {}, and {why}: limit its time to one span, or \
+         name the tags that points are shared out by",
+        names.join(", ")
+    )
 }
 
 fn refused(words: &str) -> Route {
@@ -158,7 +128,7 @@ mod tests {
 
     #[test]
     fn statements_of_one_set_are_asked_at_once() {
-        let set = |number| Route::Set(number);
+        let set = Route::Set;
         let each = || refused("no");
         for (routes, wanted) in [
             (vec![], Some(Route::Any)),

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use jiff::tz::TimeZone;
 use store::condition::{Condition, TIME_MAX, TIME_MIN, TimeBounds};
 use wire::influxql::ast::{
-    Cast, Expr, Measurement, MeasurementName, Op, Select, Show, Source, Statement,
+    Cast, Dimension, Expr, Measurement, MeasurementName, Op, Select, Show, Source, Statement,
 };
 
-use super::split::SplitHash;
+use super::split::{SplitBy, SplitHash};
 use super::table::{Period, Rule, SetNumber, Table};
 
 /// How much later than the last point that was taken a clock may have been.
@@ -55,15 +55,8 @@ impl Table {
     }
 
     fn reach_of(&self, select: &Select, scope: QueryScope<'_>, sets: &mut BTreeSet<SetNumber>) {
-        let zone = select.timezone.as_deref().map(TimeZone::get).transpose();
-        let condition = match zone {
-            Ok(zone) => {
-                store::condition::split(select.condition.as_ref(), scope.now_ns, zone.as_ref())
-            }
-            // Whoever runs it says what is wrong.
-            Err(_) => return,
-        };
-        let Ok(condition) = condition else { return };
+        // Whoever runs it says what is wrong.
+        let Some(condition) = condition_of(select, scope) else { return };
         for source in &select.sources {
             match source {
                 // What the outer one says of time narrows its rows; it is not needed for a proof.
@@ -110,6 +103,39 @@ impl Table {
         }
     }
 
+    /// Whether all points of each group that a query asks for lie in one set.
+    pub fn has_whole_groups(&self, select: &Select, scope: QueryScope<'_>) -> bool {
+        let Some(condition) = condition_of(select, scope) else { return false };
+        let (first, last) = self.span(condition.time, scope.now_ns);
+        let within = |period: &&Period| period.from_ns <= last;
+        let mut periods = self.periods.iter().filter(within).rev();
+        // The last one that begins within the time, and none before it.
+        let Some(period) = periods.next() else { return false };
+        if first < period.from_ns && periods.next().is_some() {
+            return false;
+        }
+        let is_one_group = period.group(first) == period.group(last);
+        select.sources.iter().all(|source| {
+            let Source::Measurement(of) = source else { return false };
+            let db = of.db.as_deref().unwrap_or(scope.db);
+            let mut rules: Box<dyn Iterator<Item = &Rule>> = match &of.name {
+                MeasurementName::Name(name) => {
+                    Box::new(period.rule(db, name.as_bytes()).into_iter())
+                }
+                _ => Box::new(period.rules.iter().filter(|rule| rule.is_of(db))),
+            };
+            rules.all(|rule| {
+                let keeps_its_set = is_one_group || rule.split == period.sets.len();
+                keeps_its_set && has_split(&select.dimensions, &rule.by)
+            })
+        })
+    }
+
+    /// Whether a query says when the first of its points is.
+    pub fn has_lower_bound(&self, select: &Select, scope: QueryScope<'_>) -> bool {
+        condition_of(select, scope).is_some_and(|condition| condition.time.min.is_some())
+    }
+
     /// The first and the last time that points asked for can have.
     fn span(&self, time: TimeBounds, now_ns: i64) -> (i64, i64) {
         let newest = now_ns.saturating_add(self.future_max_ns()).saturating_add(CLOCKS_NS);
@@ -133,6 +159,30 @@ impl Period {
                 Some(hash) => sets.extend([self.set(group, rule.split, hash)]),
                 None => sets.extend((0..rule.split as u64).map(|n| self.set(group, rule.split, n))),
             }
+        }
+    }
+}
+
+/// What a query says in `WHERE`; `None` where that can't be.
+fn condition_of(select: &Select, scope: QueryScope<'_>) -> Option<Condition> {
+    let zone = select.timezone.as_deref().map(TimeZone::get).transpose().ok()?;
+    store::condition::split(select.condition.as_ref(), scope.now_ns, zone.as_ref()).ok()
+}
+
+/// Whether points of different hashes are in different groups.
+fn has_split(dimensions: &[Dimension], by: &SplitBy) -> bool {
+    let has_all = dimensions.iter().any(|of| matches!(of, Dimension::Wildcard(_)));
+    match by {
+        SplitBy::Measurement => true,
+        SplitBy::Series => has_all,
+        SplitBy::Point => false,
+        SplitBy::Tags(keys) => {
+            let has = |key: &[u8]| {
+                dimensions
+                    .iter()
+                    .any(|of| matches!(of, Dimension::Tag(tag) if tag.as_bytes() == key))
+            };
+            has_all || keys.iter().all(|key| has(key))
         }
     }
 }

@@ -1,0 +1,131 @@
+use serde_json::json;
+
+use super::*;
+
+fn folds(sql: &str) -> Result<Vec<Fold>, &'static str> {
+    let statements =
+        wire::influxql::parse(sql, &wire::influxql::Params::default()).expect("it is InfluxQL");
+    let Some(wire::influxql::ast::Statement::Select(select)) = statements.first() else {
+        panic!("{sql}")
+    };
+    columns(&select.fields, select.dimensions.iter().any(is_window))
+}
+
+/// The rows of a query without windows, of those of sets.
+fn folded(sql: &str, parts: &[Value]) -> Value {
+    let statements = wire::influxql::parse(sql, &wire::influxql::Params::default()).unwrap();
+    let wire::influxql::ast::Statement::Select(select) = &statements[0] else { panic!("{sql}") };
+    let series = |row: &Value| json!([{ "name": "m", "columns": ["time", "p0"], "values": row }]);
+    let part = |row: &Value| json!({ "series": series(row) });
+    let parts = parts.iter().map(part).collect();
+    let answer = Rows::of(select).folded(parts, &folds(sql).unwrap(), Epoch::Units(1));
+    answer.get("series").map_or_else(|| answer.clone(), |series| series[0]["values"].clone())
+}
+
+#[test]
+fn what_cannot_be_folded_is_refused_for_a_reason() {
+    for (sql, words) in [
+        ("SELECT v FROM m", "points of several sets"),
+        ("SELECT max(v) + 1 FROM m", "points of several sets"),
+        ("SELECT *, max(v) FROM m", "points of several sets"),
+        ("SELECT median(v) FROM m", "other than"),
+        ("SELECT count(distinct(v)) FROM m", "more than one field"),
+        ("SELECT mean(*) FROM m", "more than one field"),
+        ("SELECT first(v) FROM m GROUP BY time(1h)", "lose their times"),
+        ("SELECT last(v), max(v) FROM m", "lose their times"),
+    ] {
+        let error = folds(sql).map(drop).unwrap_err();
+        assert!(error.contains(words), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn columns_are_named_as_by_one_server() {
+    let names = |sql: &str| -> Vec<String> {
+        folds(sql).unwrap().into_iter().map(|fold| fold.name).collect()
+    };
+    assert_eq!(
+        names("SELECT max(v), max(w), max(v), mean(v) AS x FROM m"),
+        ["max", "max_1", "max_2", "x"]
+    );
+}
+
+#[test]
+fn of_equal_points_the_one_counts_that_one_server_would_choose() {
+    for (sql, parts, wanted) in [
+        (
+            "SELECT max(v) FROM m",
+            vec![json!([[7, 3]]), json!([[5, 3]]), json!([[1, 2]])],
+            json!([[5, 3]]),
+        ),
+        (
+            "SELECT min(v) FROM m",
+            vec![json!([[7, 3]]), json!([[5, 3.5]]), json!([[6, 3]])],
+            json!([[6, 3]]),
+        ),
+        (
+            "SELECT first(v) FROM m",
+            vec![json!([[5, 3]]), json!([[5, 4]]), json!([[6, 9]])],
+            json!([[5, 4]]),
+        ),
+        (
+            "SELECT last(v) FROM m",
+            vec![json!([[5, 9]]), json!([[7, "a"]]), json!([[7, "b"]])],
+            json!([[7, "b"]]),
+        ),
+        (
+            "SELECT last(v) FROM m",
+            vec![json!([[7, true]]), json!([[7, false]])],
+            json!([[7, true]]),
+        ),
+        (
+            "SELECT sum(v) FROM m",
+            vec![json!([[0, 1.5]]), json!([[0, 2]]), json!([[0, 0.5]])],
+            json!([[0, 4]]),
+        ),
+        (
+            "SELECT mean(v) FROM m",
+            vec![json!([[0, 3, 2]]), json!([[0, 4, 1]])],
+            json!([[0, 7.0 / 3.0]]),
+        ),
+        ("SELECT spread(v) FROM m", vec![json!([[0, 3, 4]]), json!([[0, -1, 3]])], json!([[0, 5]])),
+    ] {
+        assert_eq!(folded(sql, &parts), wanted, "{sql}");
+    }
+}
+
+#[test]
+fn a_sum_past_its_type_and_an_answer_that_is_not_whole_are_errors() {
+    let much = json!([[0, i64::MAX]]);
+    let sum = folded("SELECT sum(v) FROM m", &[much.clone(), much]);
+    assert_eq!(sum["error"], "a sum is past int64");
+    let few = folded("SELECT mean(v) FROM m", &[json!([[0, 1]]), json!([[0, 1]])]);
+    assert!(few["error"].as_str().unwrap().contains("other columns"), "{few}");
+    let part = json!({ "series": [{ "name": "m", "partial": true, "values": [] }] });
+    let statements =
+        wire::influxql::parse("SELECT v FROM m", &wire::influxql::Params::default()).unwrap();
+    let wire::influxql::ast::Statement::Select(select) = &statements[0] else { panic!() };
+    let answer = Rows::of(select).joined(vec![json!({}), part], Epoch::Text);
+    assert!(answer["error"].as_str().unwrap().contains("not whole"), "{answer}");
+}
+
+#[test]
+fn times_are_told_in_the_unit_that_was_asked_for() {
+    let part = json!({ "series": [{ "name": "m", "values": [[1_500_000_001_i64, 1]] }] });
+    let statements =
+        wire::influxql::parse("SELECT v FROM m", &wire::influxql::Params::default()).unwrap();
+    let wire::influxql::ast::Statement::Select(select) = &statements[0] else { panic!() };
+    for (epoch, wanted) in [
+        ("", json!("1970-01-01T00:00:01.500000001Z")),
+        ("ns", json!(1_500_000_001_i64)),
+        ("u", json!(1_500_000)),
+        ("ms", json!(1_500)),
+        ("s", json!(1)),
+        ("m", json!(0)),
+    ] {
+        let epoch = Epoch::read(epoch).unwrap();
+        let answer = Rows::of(select).joined(vec![part.clone()], epoch);
+        assert_eq!(answer["series"][0]["values"][0][0], wanted);
+    }
+    assert_eq!(Epoch::read("d"), None);
+}
