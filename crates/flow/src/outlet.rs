@@ -279,6 +279,27 @@ impl Outlet {
         }
     }
 
+    /// As [`gone`](Self::gone), but waits on for a client that has ended its sending side alone and
+    /// still reads. To Weir it looks like one that has gone until it is sent `probe`, bytes of its
+    /// protocol that tell it nothing new: only where somebody has gone does that break the
+    /// connection.
+    pub async fn broken(&self, every: Duration, probe: &[u8]) {
+        let mut is_probed = false;
+        while self.may_send() {
+            tokio::time::sleep(every).await;
+            let (is_ended, is_broken) = {
+                let stream = self.0.stream.borrow();
+                (stream.is_ended(), stream.is_broken())
+            };
+            if is_broken {
+                return;
+            }
+            if is_ended && !std::mem::replace(&mut is_probed, true) {
+                self.send(probe);
+            }
+        }
+    }
+
     /// Whether nothing more will reach the client.
     pub fn is_closed(&self) -> bool {
         !self.may_send()

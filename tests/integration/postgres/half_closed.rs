@@ -1,5 +1,6 @@
 //! A client that ends its sending side behind its last message has all its answers.
 
+use wire::postgres::backend::tag;
 use wire::postgres::frontend::{put_parse, put_query};
 
 use super::beside::{Beside, put_bound};
@@ -18,10 +19,12 @@ fn answered(mut peer: Peer, bytes: &[u8]) -> Vec<Reply> {
     std::iter::from_fn(|| peer.reply().ok()).collect()
 }
 
-/// The same message by message: a server may tell of several errors amid a COPY.
+/// The same message by message: a server may tell of several errors amid a COPY. Who waits long for
+/// a server connection may hear once more what it was told of settings.
 fn messages(mut peer: Peer, bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     sends(&mut peer, bytes);
-    std::iter::from_fn(|| peer.message().ok()).collect()
+    let all = std::iter::from_fn(|| peer.message().ok());
+    all.filter(|(kind, _)| *kind != tag::PARAMETER_STATUS).collect()
 }
 
 #[test]
@@ -63,8 +66,6 @@ fn who_sends_nothing_more_still_hears_what_was_asked() {
 #[test]
 fn whoever_sends_no_more_amid_what_waits_for_it_keeps_no_server_connection() {
     let beside = Beside::new("CREATE TABLE t (id int)", "pool.size = 1");
-    // Whoever has ended its side waits for a server connection for a second at most.
-    until_known(&beside.weir, &mut client(&beside.weir).expect("let in"));
     let mut copy_by_parse = Vec::new();
     put_parse(&mut copy_by_parse, b"", b"COPY t FROM STDIN", &[]);
     put_bound(&mut copy_by_parse, "", &[]);
@@ -83,4 +84,30 @@ fn whoever_sends_no_more_amid_what_waits_for_it_keeps_no_server_connection() {
         // The next client has the only connection.
         assert_eq!(asks(&mut beside.through(), "SELECT count(*) FROM t").value(), Some("0"));
     }
+}
+
+/// Weir looks each second whether who waits has gone.
+#[test]
+fn who_sends_nothing_more_waits_for_a_server_connection_and_who_has_gone_does_not() {
+    let beside = Beside::new("CREATE TABLE t (id int)", "pool.size = 1");
+    until_known(&beside.weir, &mut client(&beside.weir).expect("let in"));
+    let mut holder = beside.through();
+    asks(&mut holder, "BEGIN");
+    asks(&mut holder, "LOCK TABLE t IN SHARE MODE");
+    let mut waits = beside.through();
+    let mut bytes = Vec::new();
+    put_query(&mut bytes, b"INSERT INTO t VALUES (1); SELECT 'it has waited'");
+    sends(&mut waits, &bytes);
+    let mut goes = beside.through();
+    bytes.clear();
+    put_query(&mut bytes, b"INSERT INTO t VALUES (2); SELECT 'nobody hears it'");
+    sends(&mut goes, &bytes);
+    drop(goes);
+    std::thread::sleep(std::time::Duration::from_millis(3_500));
+    asks(&mut holder, "COMMIT");
+    let replies: Vec<Reply> = std::iter::from_fn(|| waits.reply().ok()).collect();
+    assert_eq!(replies.len(), 1);
+    assert_eq!(replies[0].value(), Some("it has waited"));
+    let rows = asks(&mut beside.through(), "SELECT id FROM t").rows;
+    assert_eq!(rows, [[Some("1".to_owned())]], "who had gone ran nothing");
 }

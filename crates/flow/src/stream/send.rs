@@ -83,6 +83,12 @@ impl Stream {
         self.socket().is_ended()
     }
 
+    /// Whether the client has closed the connection, which is known once something was sent to it,
+    /// or the connection has failed.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.socket().is_broken()
+    }
+
     /// Ends both directions at once, so that whoever reads hears of it.
     pub(crate) fn hang_up(&mut self) {
         if let Io::Tls(encrypted) = &mut self.io {

@@ -138,13 +138,23 @@ impl Below<'_> {
     /// unread before that.
     pub(super) fn is_ended(&self) -> bool {
         let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        self.polls(PollFlags::RDHUP, ended)
+    }
+
+    /// Whether both directions have ended: the peer has closed the connection and refuses what is
+    /// sent to it, or the connection has failed.
+    pub(super) fn is_broken(&self) -> bool {
+        self.polls(PollFlags::empty(), PollFlags::HUP | PollFlags::ERR)
+    }
+
+    fn polls(&self, asked: PollFlags, any: PollFlags) -> bool {
         let mut polled = match self {
-            Self::Tcp(stream) => [PollFd::new(*stream, PollFlags::RDHUP)],
-            Self::Unix(stream) => [PollFd::new(*stream, PollFlags::RDHUP)],
+            Self::Tcp(stream) => [PollFd::new(*stream, asked)],
+            Self::Unix(stream) => [PollFd::new(*stream, asked)],
         };
         // Nothing is waited for, so nothing interrupts it.
-        let asked = rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-        asked.is_ok() && polled.iter().any(|fd| fd.revents().intersects(ended))
+        let polls = rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        polls.is_ok() && polled.iter().any(|fd| fd.revents().intersects(any))
     }
 
     pub(super) fn shutdown(&self, how: Shutdown) -> io::Result<()> {

@@ -22,9 +22,7 @@ use crate::worker::{Leased, give_back};
 
 /// How often it is looked whether a cancel has arrived.
 const CANCEL_TURN: Duration = Duration::from_millis(10);
-/// How often it is looked whether a client has gone whose statement waits for a server. One that
-/// has ended its sending side alone looks the same until its bytes are read to their end: where it
-/// waits for longer than this it is taken for gone, and hears no answer.
+/// How often it is looked whether a client has gone whose statement waits for a server.
 pub(super) const GONE_TURN: Duration = Duration::from_secs(1);
 
 /// A statement got no server connection.
@@ -112,11 +110,14 @@ impl Session {
         let client = self.client.clone();
         let _waiting = client.waits(wanted);
         let called_off = std::future::poll_fn(|cx| client.poll_called_off(cx));
+        let probe = self.told.probe();
         tokio::select! {
             biased;
             leased = self.lent(read, wanted) => leased.map_err(Unserved::Refused),
             why = called_off => Err(Unserved::CalledOff(why)),
-            () = client.outlet.gone(GONE_TURN) => Err(Unserved::CalledOff(CalledOff::Closed)),
+            () = client.outlet.broken(GONE_TURN, &probe) => {
+                Err(Unserved::CalledOff(CalledOff::Closed))
+            }
         }
     }
 

@@ -97,7 +97,7 @@ impl Session {
             if self.mail_may_go_beside(relay, server) {
                 self.tell_mail()?;
             }
-            if relay.begun && relay.is_over(server) && !relay.open {
+            if relay.begun && relay.is_over(server) && !relay.open && !self.is_ending(server) {
                 if server.settings.as_ref() != Some(&self.applied) {
                     // Under another search_path a text may mean something else.
                     server.prepared.next_epoch();
@@ -108,7 +108,7 @@ impl Session {
                 }
                 self.own_once_pinned(relay, server);
             }
-            if relay.through == 0 {
+            if relay.through == 0 && !self.is_ending(server) {
                 server.settle_copy();
             }
             self.feed(relay, server)?;
@@ -140,7 +140,7 @@ impl Session {
                 Turn::Heard | Turn::Read => {}
                 Turn::ClientGone => return Err(End::Gone),
                 // It was told that nothing more comes, and has answered what it would.
-                Turn::ServerGone(_) if self.has_ended && server.broken => return Err(End::Gone),
+                Turn::ServerGone(_) if self.is_ending(server) => return Err(End::Gone),
                 Turn::ServerGone(error) => return self.server_gone(relay, server, error),
             }
             self.check(relay, server)?;
@@ -160,6 +160,12 @@ impl Session {
     fn ends_with_client(&self, relay: &Relay, server: &mut Connection) {
         let waits = relay.within || relay.through > 0 || server.script.takes_data();
         server.broken |= self.has_ended && waits && self.has_gone_out(relay, server);
+    }
+
+    /// Whether the server was told that nothing more comes: all that it says to that, behind its
+    /// last answer, too, is for the client.
+    fn is_ending(&self, server: &Connection) -> bool {
+        self.has_ended && server.broken
     }
 
     /// Whether all that the client has sent went out: what is left is no whole message.

@@ -43,6 +43,14 @@ impl Told {
         all.into_iter().find(|(known, _)| &**known == name).map(|(_, value)| &**value)
     }
 
+    /// A message that tells the client what it knows: the version of its server, which stays.
+    pub fn probe(&self) -> Vec<u8> {
+        let (name, mut out) = ("server_version", Vec::new());
+        let value = self.value(name).unwrap_or_default();
+        put_parameter_status(&mut out, name.as_bytes(), value.as_bytes());
+        out
+    }
+
     /// The client is told this.
     fn note(&mut self, name: &str, value: &str) {
         self.since.retain(|(known, _)| &**known != name);
