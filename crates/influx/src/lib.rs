@@ -56,3 +56,11 @@ mod via;
 
 pub use front::{Gateway, OpenError, STAGES};
 pub use settings::Settings;
+
+/// Checks what settings say of a cluster, without regard to the table that is in force.
+///
+/// # Errors
+/// The first thing found wrong, with its key.
+pub fn check_cluster(settings: &Settings) -> Result<(), settings::SettingsError> {
+    placement::WrittenTable::check(settings)
+}

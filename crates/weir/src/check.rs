@@ -89,6 +89,7 @@ fn plan(settings: &Settings) -> Vec<(&'static str, String)> {
         under("keep", kept(settings));
         let backends = settings.influx.backend.iter();
         under("deliver to", backends.map(|of| backend(of, settings)).collect());
+        under("share out over", sets(settings));
     }
     if let Some(sql) = &settings.postgres {
         under("let in", postgres::users(sql));
@@ -112,6 +113,12 @@ fn plan(settings: &Settings) -> Vec<(&'static str, String)> {
     }
     under("run", vec![format!("{} workers", settings.worker_count())]);
     lines
+}
+
+/// The sets of a cluster, each with its members.
+fn sets(settings: &Settings) -> Vec<String> {
+    let sets = settings.influx.set.iter();
+    sets.map(|set| format!("set {:?}: {}", set.name, set.members.join(", "))).collect()
 }
 
 fn listeners(settings: &Settings) -> Vec<String> {

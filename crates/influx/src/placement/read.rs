@@ -117,6 +117,18 @@ impl WrittenTable {
         Ok(self.sets.iter().map(set).collect())
     }
 
+    /// Checks what settings say of a cluster, where they say anything, without regard to what is in
+    /// force.
+    ///
+    /// # Errors
+    /// The first thing found wrong; what is wrong with a backend is not.
+    pub fn check(settings: &Settings) -> Result<(), SettingsError> {
+        match (Self::of(settings)?, settings.backends()) {
+            (Some(written), Ok(backends)) => written.table(&backends).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether this table may come behind `before`, so that no point lies elsewhere than where it
     /// was put.
     ///
@@ -171,7 +183,9 @@ impl WrittenTable {
                 "differs from what is in force; a period stays as it is, and others may follow";
             return Err(wrong(at, what));
         }
-        let future_max = before.placement.last().map_or(Duration::ZERO, |of| of.future_max.get());
+        // Points may lie as far ahead as any period has ever let them.
+        let future_max = before.placement.iter().map(|of| of.future_max.get()).max();
+        let future_max = future_max.unwrap_or_default();
         let earliest = i128::from(now_ns) + (future_max + AHEAD_MIN).as_nanos() as i128;
         for added in &self.placement[kept..] {
             if from(added)?.is_none_or(|from| i128::from(from) <= earliest) {

@@ -217,6 +217,13 @@ fn what_would_have_points_lie_elsewhere_is_refused() {
     let early = refusal(&later, &["a", "b"], &too_late);
     assert!(early.contains("from 2027-01-02T00:01:00Z on is late enough"), "{early}");
     assert!(refusal(&first.replace("\"a\"]", "\"b\"]"), &["b"], &now()).contains("is gone"));
+    // What lets points lie far ahead need not be the last period.
+    let (far, _) = written(&format!("{}future-max = \"90d\"\n{LATER}", first), &["a", "b"]);
+    let third = LATER.replace("01-01T", "02-01T");
+    let (third, _) =
+        written(&format!("{}future-max = \"90d\"\n{LATER}\n{third}", first), &["a", "b"]);
+    let error = third.may_follow(&far, &now()).unwrap_err().to_string();
+    assert!(error.contains("begins too early"), "{error}");
     let text = "[cluster]\nname = \"c\"\n[[set]]\nname = \"a\"\nmembers = [\"a\", \"z\"]\n";
     let more: Settings = toml::from_str(&format!("{text}{first}")).unwrap();
     let more = WrittenTable::of(&more).unwrap().unwrap();
@@ -244,6 +251,8 @@ fn errors_name_the_key_and_what_is_right() {
         table.unwrap_err().to_string()
     };
     let sets = "[cluster]\nname = \"c\"\n[[set]]\nname = \"s\"\nmembers = [\"a\"]\n";
+    let checked = |text: &str| WrittenTable::check(&toml::from_str(text).unwrap());
+    assert!(checked("").is_ok() && checked(sets).is_err());
     for (text, wanted) in [
         ("[[set]]\nname = \"s\"\nmembers = [\"a\"]", "influx.cluster: needs a name"),
         ("[cluster]\nname = \"\"", "influx.cluster: needs a name"),
