@@ -75,7 +75,6 @@ pub(super) struct Live {
     pub backends: Vec<BackendSettings>,
     pub limits: Limits,
     pub version: HeaderValue,
-    written_table: Option<WrittenTable>,
 }
 
 impl Live {
@@ -86,17 +85,16 @@ impl Live {
             what: "cannot be sent in a header".to_owned(),
         })?;
         let backends = settings.backends()?;
-        let written_table = WrittenTable::of(&settings)?;
-        Ok(Self { limits: Limits::of(&settings), backends, version, written_table, settings })
+        Ok(Self { limits: Limits::of(&settings), backends, version, settings })
     }
 
     /// The cluster's table, if it may follow the one that is in force.
     fn table(&self, placement: &Placement, journal: &Journal) -> Result<CheckedTable, OpenError> {
-        let table = |written: &WrittenTable| {
+        let table = |written: WrittenTable| {
             let table = written.table(&self.backends)?;
-            Ok::<_, SettingsError>(PreparedTable::new(written.clone(), table))
+            Ok::<_, SettingsError>(PreparedTable::new(written, table))
         };
-        let table = self.written_table.as_ref().map(table).transpose()?;
+        let table = WrittenTable::of(&self.settings)?.map(table).transpose()?;
         let used = journal.cursors().into_iter().filter(|cursor| cursor.delivered > 0);
         let around = Around {
             now_ns: now_ns(),

@@ -63,7 +63,7 @@ impl JointQuery {
         Some(Self { text, merging: Merging::Schema(query) })
     }
 
-    /// Of a `SELECT`.
+    /// Of a `SELECT` whose points can be in several sets.
     ///
     /// # Errors
     /// What of it needs more than the answers of sets, in words.

@@ -12,10 +12,10 @@ use super::joint::JointQuery;
 use crate::backends::{Backend, Backends};
 use crate::placement::{QueryScope, Reach, SetNumber, Table};
 
-/// Who answers a request's statements.
+/// Who answers the statements that read of a request.
 #[derive(Clone)]
 pub enum Answering {
-    /// The store within Weir.
+    /// The store within Weir, which has everything.
     Store,
     /// Any backend: each has everything.
     Copies,
@@ -49,7 +49,7 @@ impl Answering {
     }
 }
 
-/// Where a statement is asked.
+/// Where a statement is asked in a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Route {
     /// Of any member of any set.

@@ -1,10 +1,11 @@
 //! The table that is in force, beside the journal: what a configuration file of later says must
 //! follow it.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use disk::{Disk, FileError};
 use serde::{Deserialize, Serialize};
 
 use super::read::WrittenTable;
@@ -16,8 +17,8 @@ const VERSION: u32 = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// The disk does not do it.
-    #[error("could not {doing} {path}: {source}")]
-    Disk { doing: &'static str, path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Disk(#[from] FileError),
     /// It is damaged, or of a later version.
     #[error("{0} cannot be read; was it written by a later version?")]
     Format(PathBuf),
@@ -45,7 +46,7 @@ pub fn read(dir: &Path) -> Result<Option<WrittenTable>, TableError> {
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(TableError::Disk { doing: "read", path, source }),
+        Err(error) => return Err(FileError::of("read", &path)(error).into()),
     };
     match serde_json::from_slice::<TableFile>(&bytes) {
         Ok(TableFile { version: VERSION, table }) => Ok(Some(table)),
@@ -59,16 +60,8 @@ pub fn read(dir: &Path) -> Result<Option<WrittenTable>, TableError> {
 /// When the disk does not take it; the former one is in force then.
 pub fn write(dir: &Path, table: &WrittenTable) -> Result<(), TableError> {
     let path = dir.join(FILE);
-    let new = path.with_extension("json.new");
-    let fail = |doing| {
-        let path = path.clone();
-        move |source| TableError::Disk { doing, path, source }
-    };
     let kept = TableFile { version: VERSION, table: table.clone() };
-    let text = serde_json::to_vec_pretty(&kept).map_err(|error| fail("write")(error.into()))?;
-    fs::create_dir_all(dir).map_err(fail("make the directory of"))?;
-    let mut file = File::create(&new).map_err(fail("create"))?;
-    file.write_all(&text).and_then(|()| file.sync_all()).map_err(fail("write"))?;
-    fs::rename(&new, &path).map_err(fail("replace"))?;
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(fail("sync the directory of"))
+    let text = serde_json::to_vec_pretty(&kept).map_err(|_| TableError::Format(path.clone()))?;
+    fs::create_dir_all(dir).map_err(FileError::of("make", dir))?;
+    Ok(Disk::of(dir).put(&path, &text)?)
 }

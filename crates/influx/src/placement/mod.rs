@@ -33,7 +33,7 @@ use crate::settings::SettingsError;
 #[derive(Debug)]
 pub struct Placement {
     table: ArcSwapOption<Table>,
-    /// Where it is kept.
+    /// The directory that the table in force is kept in.
     dir: PathBuf,
 }
 
@@ -75,7 +75,7 @@ impl Placement {
         Self { table: ArcSwapOption::empty(), dir: dir.to_owned() }
     }
 
-    /// The table in force.
+    /// The table in force; `None` where points are not shared out.
     pub fn table(&self) -> Option<Arc<Table>> {
         self.table.load_full()
     }

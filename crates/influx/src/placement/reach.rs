@@ -83,22 +83,15 @@ impl Table {
                 continue;
             }
             let groups = period.group(first)..=period.group(last);
-            let mut add = |rule: &Rule, name: Option<&str>| {
+            for rule in period.rules_for(db, &of.name) {
                 let tag = |key: &[u8]| equal(condition.rest.as_ref(), key);
-                let hash = name.and_then(|name| SplitHash::default().of_query(&rule.by, name, tag));
+                let hash = match &of.name {
+                    MeasurementName::Name(name) => {
+                        SplitHash::default().of_query(&rule.by, name, tag)
+                    }
+                    MeasurementName::Regex(_) | MeasurementName::Same => None,
+                };
                 period.add_sets(groups.clone(), rule, hash, sets);
-            };
-            match &of.name {
-                MeasurementName::Name(name) => {
-                    period
-                        .rule(db, name.as_bytes())
-                        .into_iter()
-                        .for_each(|rule| add(rule, Some(name)));
-                }
-                MeasurementName::Regex(_) | MeasurementName::Same => {
-                    let rules = period.rules.iter().filter(|rule| rule.is_of(db));
-                    rules.for_each(|rule| add(rule, None));
-                }
             }
         }
     }
@@ -118,13 +111,7 @@ impl Table {
         select.sources.iter().all(|source| {
             let Source::Measurement(of) = source else { return false };
             let db = of.db.as_deref().unwrap_or(scope.db);
-            let mut rules: Box<dyn Iterator<Item = &Rule>> = match &of.name {
-                MeasurementName::Name(name) => {
-                    Box::new(period.rule(db, name.as_bytes()).into_iter())
-                }
-                _ => Box::new(period.rules.iter().filter(|rule| rule.is_of(db))),
-            };
-            rules.all(|rule| {
+            period.rules_for(db, &of.name).into_iter().all(|rule| {
                 let keeps_its_set = is_one_group || rule.split == period.sets.len();
                 keeps_its_set && has_split(&select.dimensions, &rule.by)
             })
@@ -145,6 +132,16 @@ impl Table {
 }
 
 impl Period {
+    /// The rules that measurements of this name or pattern can fall under.
+    fn rules_for(&self, db: &str, name: &MeasurementName) -> Vec<&Rule> {
+        match name {
+            MeasurementName::Name(name) => self.rule(db, name.as_bytes()).into_iter().collect(),
+            MeasurementName::Regex(_) | MeasurementName::Same => {
+                self.rules.iter().filter(|rule| rule.is_of(db)).collect()
+            }
+        }
+    }
+
     /// Adds the sets that points of these groups can be in; with `hash` where all have that one.
     fn add_sets(
         &self,

@@ -101,7 +101,7 @@ impl Table {
     }
 }
 
-/// Finds the sets of points; remembers what it has found out for the last one.
+/// Finds the sets of points, with room for hashing that is used again for the next one.
 #[derive(Debug, Default)]
 pub struct Placer {
     hash: SplitHash,

@@ -21,8 +21,8 @@ impl Table {
         let mut found = NotTaken::default();
         let Some(now) = self.period(now_ns) else { return found };
         let newest = now_ns.saturating_add(now.future_max_ns);
-        let by_tags = self.periods.iter().flat_map(|period| &period.rules);
-        let by_tags = by_tags.clone().any(|rule| matches!(rule.by, SplitBy::Tags(_)));
+        let mut rules = self.periods.iter().flat_map(|period| &period.rules);
+        let by_tags = rules.any(|rule| matches!(rule.by, SplitBy::Tags(_)));
         let mut start = 0;
         for (number, mark) in marks.iter().enumerate() {
             let line = lines.get(start..mark.end).unwrap_or_default();

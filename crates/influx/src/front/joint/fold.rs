@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde_json::{Number, Value};
 use wire::influxql::ast::{Expr, Field, Fill};
 
-/// The functions that are merged.
+/// The functions whose partial results give the result over all sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
     Count,
@@ -99,8 +99,8 @@ fn unique(before: &[Fold], name: String) -> String {
     if !is_taken(&name) {
         return name;
     }
-    let numbered = (1_u32..).map(|n| format!("{name}_{n}"));
-    numbered.into_iter().find(|name| !is_taken(name)).unwrap_or_default()
+    let mut numbered = (1_u32..).map(|n| format!("{name}_{n}"));
+    numbered.find(|name| !is_taken(name)).unwrap_or_default()
 }
 
 impl Fold {

@@ -1,13 +1,14 @@
 //! The series of an answer and their rows, put together of those of several sets.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde_json::{Map, Value, json};
 use wire::influxql;
-use wire::influxql::ast::{Dimension, Fill, Select};
+use wire::influxql::ast::{Fill, Select};
 
-use super::Epoch;
 use super::fold::{Fold, Partial};
+use super::{Epoch, is_window};
 
 /// The name and the tags of a series, by which series are told apart and put in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,7 +74,6 @@ type PartialSeries = (Map<String, Value>, BTreeMap<i64, PartialRow>);
 
 impl Rows {
     pub fn of(select: &Select) -> Self {
-        let is_window = |of: &Dimension| matches!(of, Dimension::Time { .. });
         Self {
             is_windowed: select.dimensions.iter().any(is_window),
             is_descending: select.descending,
@@ -117,29 +117,20 @@ impl Rows {
             for row in values.as_array().into_iter().flatten() {
                 let (time, row) = partial_row(row);
                 let key = if has_own_time { 0 } else { time };
-                let into = match rows.entry(key) {
-                    std::collections::btree_map::Entry::Vacant(free) => {
+                let added = match rows.entry(key) {
+                    Entry::Occupied(mut there) => add(folds, there.get_mut(), &row),
+                    Entry::Vacant(free) => {
                         free.insert(row);
-                        continue;
+                        Ok(())
                     }
-                    std::collections::btree_map::Entry::Occupied(there) => there.into_mut(),
                 };
-                if let Err(words) = add(folds, into, &row) {
+                if let Err(words) = added {
                     return json!({ "error": words });
                 }
             }
         }
         let series = found.into_iter().map(|(name, (mut series, rows))| {
-            let times = |row: &PartialRow, time: i64| match row.first() {
-                Some((own, _)) if has_own_time => *own,
-                _ => time,
-            };
-            let mut values = self.filled(folds, rows);
-            for (time, row, value) in &mut values {
-                let time = times(row, *time);
-                value.insert(0, epoch.value(time));
-            }
-            let mut values: Vec<Vec<Value>> = values.into_iter().map(|(.., row)| row).collect();
+            let mut values = self.filled(folds, rows, epoch);
             if self.is_descending {
                 values.reverse();
             }
@@ -152,15 +143,18 @@ impl Rows {
         self.answer(series.collect())
     }
 
-    /// The values of each row, those of windows without points included, in the order of time.
+    /// Time and values of each row, those of windows without points included, in the order of time.
     fn filled(
         &self,
         folds: &[Fold],
         rows: BTreeMap<i64, PartialRow>,
-    ) -> Vec<(i64, PartialRow, Vec<Value>)> {
+        epoch: Epoch,
+    ) -> Vec<Vec<Value>> {
         let mut before: Vec<Option<Value>> = vec![None; folds.len()];
         let mut filled = Vec::with_capacity(rows.len());
-        for (time, row) in rows {
+        for (key, row) in rows {
+            // A point that was chosen has its own time.
+            let time = row.first().map_or(key, |(time, _)| *time);
             let mut at = 0;
             let values = folds.iter().zip(&mut before).map(|(fold, before)| {
                 let partials = row.get(at..at + fold.width()).unwrap_or_default();
@@ -175,8 +169,7 @@ impl Rows {
                     }
                 }
             });
-            let values = values.collect();
-            filled.push((time, row, values));
+            filled.push(std::iter::once(epoch.value(time)).chain(values).collect());
         }
         filled
     }

@@ -1,24 +1,28 @@
 use serde_json::json;
+use wire::influxql;
+use wire::influxql::ast::Statement;
 
 use super::*;
 
+fn select(sql: &str) -> Select {
+    let statements = influxql::parse(sql, &influxql::Params::default()).unwrap();
+    match statements.into_iter().next() {
+        Some(Statement::Select(select)) => *select,
+        _ => panic!("{sql}"),
+    }
+}
+
 fn folds(sql: &str) -> Result<Vec<Fold>, &'static str> {
-    let statements =
-        wire::influxql::parse(sql, &wire::influxql::Params::default()).expect("it is InfluxQL");
-    let Some(wire::influxql::ast::Statement::Select(select)) = statements.first() else {
-        panic!("{sql}")
-    };
+    let select = select(sql);
     columns(&select.fields, select.dimensions.iter().any(is_window))
 }
 
 /// The rows of a query without windows, of those of sets.
 fn folded(sql: &str, parts: &[Value]) -> Value {
-    let statements = wire::influxql::parse(sql, &wire::influxql::Params::default()).unwrap();
-    let wire::influxql::ast::Statement::Select(select) = &statements[0] else { panic!("{sql}") };
     let series = |row: &Value| json!([{ "name": "m", "columns": ["time", "p0"], "values": row }]);
     let part = |row: &Value| json!({ "series": series(row) });
     let parts = parts.iter().map(part).collect();
-    let answer = Rows::of(select).folded(parts, &folds(sql).unwrap(), Epoch::Units(1));
+    let answer = Rows::of(&select(sql)).folded(parts, &folds(sql).unwrap(), Epoch::Units(1));
     answer.get("series").map_or_else(|| answer.clone(), |series| series[0]["values"].clone())
 }
 
@@ -102,19 +106,13 @@ fn a_sum_past_its_type_and_an_answer_that_is_not_whole_are_errors() {
     let few = folded("SELECT mean(v) FROM m", &[json!([[0, 1]]), json!([[0, 1]])]);
     assert!(few["error"].as_str().unwrap().contains("other columns"), "{few}");
     let part = json!({ "series": [{ "name": "m", "partial": true, "values": [] }] });
-    let statements =
-        wire::influxql::parse("SELECT v FROM m", &wire::influxql::Params::default()).unwrap();
-    let wire::influxql::ast::Statement::Select(select) = &statements[0] else { panic!() };
-    let answer = Rows::of(select).joined(vec![json!({}), part], Epoch::Text);
+    let answer = Rows::of(&select("SELECT v FROM m")).joined(vec![json!({}), part], Epoch::Text);
     assert!(answer["error"].as_str().unwrap().contains("not whole"), "{answer}");
 }
 
 #[test]
 fn times_are_told_in_the_unit_that_was_asked_for() {
     let part = json!({ "series": [{ "name": "m", "values": [[1_500_000_001_i64, 1]] }] });
-    let statements =
-        wire::influxql::parse("SELECT v FROM m", &wire::influxql::Params::default()).unwrap();
-    let wire::influxql::ast::Statement::Select(select) = &statements[0] else { panic!() };
     for (epoch, wanted) in [
         ("", json!("1970-01-01T00:00:01.500000001Z")),
         ("ns", json!(1_500_000_001_i64)),
@@ -124,7 +122,7 @@ fn times_are_told_in_the_unit_that_was_asked_for() {
         ("m", json!(0)),
     ] {
         let epoch = Epoch::read(epoch).unwrap();
-        let answer = Rows::of(select).joined(vec![part.clone()], epoch);
+        let answer = Rows::of(&select("SELECT v FROM m")).joined(vec![part.clone()], epoch);
         assert_eq!(answer["series"][0]["values"][0][0], wanted);
     }
     assert_eq!(Epoch::read("d"), None);
