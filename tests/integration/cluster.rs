@@ -1,14 +1,17 @@
 //! Backends that share the points out among them: each point on every member of its one set.
 
 mod asked;
+mod gateways;
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::thread;
 use std::time::Duration;
 
 use rig::fake::{Fake, Mode};
 use rig::sending;
 use rig::status::Account;
+use rig::wait;
 use rig::weir::{Setup, Weir};
 
 use crate::scene::{point, single_points};
@@ -18,13 +21,21 @@ pub const PLACEMENT: &str = "[[influx.placement]]\nsets = [\"s1\", \"s2\"]\n";
 
 /// The tables of these sets, `name: member member`.
 pub fn sets(sets: &[&str]) -> String {
-    let mut tables = "[influx.cluster]\nname = \"prod\"\n".to_owned();
+    let mut tables = "[influx.cluster]\nname = \"prod\"\ncheck-interval = \"2s\"\n".to_owned();
     for set in sets {
         let (name, members) = set.split_once(": ").unwrap();
         let members: Vec<&str> = members.split(' ').collect();
         tables.push_str(&format!("[[influx.set]]\nname = \"{name}\"\nmembers = {members:?}\n"));
     }
     tables
+}
+
+/// Starts a Weir whose table is on its members.
+pub fn start_applied(setup: Setup) -> Weir {
+    let mut weir = setup.prepare();
+    weir.must_run(&["placement", "apply"]);
+    weir.start_again();
+    weir
 }
 
 /// Two sets of two fakes, and a complete copy.
@@ -43,7 +54,7 @@ impl Cluster {
             setup = setup.backend(name, &fake.url());
         }
         let tables = sets(&["s1: a1 a2", "s2: b1 b2"]) + PLACEMENT;
-        Self { weir: setup.table(&tables).start(), members, copy }
+        Self { weir: start_applied(setup.table(&tables)), members, copy }
     }
 
     /// The points that each set has; both members have the same, and no point is in both.
@@ -121,7 +132,7 @@ fn points_that_could_not_be_found_again_are_refused_and_the_others_are_taken() {
     let setup = Setup::new().backend("a", &a.url()).backend("b", &b.url());
     let placement = "[[influx.placement]]\nsets = [\"s1\", \"s2\"]\nsplit-by = [\"host\"]\n\
                      future-max = \"1h\"";
-    let weir = setup.table(&(sets(&["s1: a", "s2: b"]) + placement)).start();
+    let weir = start_applied(setup.table(&(sets(&["s1: a", "s2: b"]) + placement)));
     weir.wait_catalogue();
     let ahead = "m,host=a v=1 4000000000000000000\nm,host=a v=1 1\n";
     let answer = weir.write("db", ahead);
@@ -136,11 +147,10 @@ fn points_that_could_not_be_found_again_are_refused_and_the_others_are_taken() {
 }
 
 #[test]
-fn a_cluster_grows_by_a_reload_and_nothing_else_about_it_changes() {
+fn a_cluster_grows_by_a_reload_and_an_apply_and_nothing_else_about_it_changes() {
     let fakes = ["a", "b", "c"].map(|name| Fake::start(name, &["db"]));
     let [a, b, c] = &fakes;
     let first = "[[influx.placement]]\nsets = [\"s1\"]\n";
-    // The lone set of a cluster is taken as it is.
     let mut weir = Setup::new().backend("a", &a.url()).start();
     weir.must_write("db", &point(0));
     weir.wait_delivered();
@@ -152,9 +162,10 @@ fn a_cluster_grows_by_a_reload_and_nothing_else_about_it_changes() {
     let several = sets(&["s1: a", "s2: b"]) + PLACEMENT;
     let plain = Setup::new().backend("a", &a.url());
     weir.configure(|_| with(&several)(plain.clone()));
-    let (_, log) = weir.start_in_vain();
-    assert!(log.contains("has all points of before"), "{log}");
+    assert!(refused_apply(&weir).contains("has points of before"));
+    // The lone set of a cluster is taken as it is.
     weir.configure(|_| plain.clone().table(&(sets(&["s1: a"]) + first)));
+    weir.must_run(&["placement", "apply"]);
     weir.start_again();
     weir.must_write("db", &point(1));
     weir.wait_delivered();
@@ -164,6 +175,7 @@ fn a_cluster_grows_by_a_reload_and_nothing_else_about_it_changes() {
     let grown = sets(&["s1: a", "s2: b"]) + first + later;
     weir.configure(|_| with(&grown)(plain.clone()));
     weir.reload();
+    weir.must_run(&["placement", "apply"]);
     // Until then the new member has no account.
     weir.wait_log("delivery has begun");
     weir.must_write("db", &point(2));
@@ -172,11 +184,12 @@ fn a_cluster_grows_by_a_reload_and_nothing_else_about_it_changes() {
     let own = weir.account("b");
     assert!(own.elsewhere > 0 && own.adds_up(), "{own:?}");
     // What is in force stays.
+    let kept = weir.journal_dir().join("influx/placement.json");
+    let is_kept = || fs::read_to_string(&kept).is_ok_and(|text| text.contains("2200"));
+    wait::until("the gateway to know it", Duration::from_secs(30), is_kept);
     let changed = grown.replace("sets = [\"s2\"]", "sets = [\"s1\", \"s2\"]");
-    let more = grown.replace("members = [\"a\"]", "members = [\"a\", \"c\"]");
     for (tables, words) in [
         (changed, "stays as it is"),
-        (more, "as a new member"),
         (grown.replace("\"prod\"", "\"test\""), "keeps its name"),
         (String::new(), "put its tables back"),
     ] {
@@ -187,7 +200,18 @@ fn a_cluster_grows_by_a_reload_and_nothing_else_about_it_changes() {
         weir.wait_delivered();
         assert_eq!((a.distinct(), b.distinct(), c.distinct()), (4, 0, 0));
     }
+    let more = grown.replace("members = [\"a\"]", "members = [\"a\", \"c\"]");
+    weir.configure(|_| with(&more)(plain.clone()).backend("c", &c.url()));
+    assert!(refused_apply(&weir).contains("lacks the points that set \"s1\" has"));
     weir.terminate();
+    weir.configure(|_| with("")(plain.clone()));
     let (_, log) = weir.start_in_vain();
     assert!(log.contains("put its tables back"), "{log}");
+}
+
+/// What is said of a table that can't be applied.
+pub fn refused_apply(weir: &Weir) -> String {
+    let output = weir.command(&["placement", "apply"]);
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -8,7 +8,7 @@ mod answer;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -91,6 +91,10 @@ struct FakeState {
     requests: u64,
     listings: u64,
     sizes: Vec<usize>,
+    /// What stands in the database of a cluster's table, as it was written.
+    table: Option<String>,
+    /// How many more times that may be written; no limit by default.
+    tables_left: Option<u32>,
 }
 
 /// What the threads of one fake share.
@@ -99,6 +103,8 @@ struct FakeContext {
     name: String,
     kept: Mutex<FakeState>,
     up: AtomicBool,
+    /// How often it was brought up: connections of before are closed.
+    times_up: AtomicU64,
 }
 
 impl FakeContext {
@@ -112,8 +118,16 @@ impl FakeContext {
             requests: 0,
             listings: 0,
             sizes: Vec::new(),
+            table: None,
+            tables_left: None,
         };
-        Self { name: name.to_owned(), kept: Mutex::new(kept), up: AtomicBool::new(false) }
+        let (up, times_up) = (AtomicBool::new(false), AtomicU64::new(0));
+        Self { name: name.to_owned(), kept: Mutex::new(kept), up, times_up }
+    }
+
+    /// Whether it is up as it was when it had come up so often.
+    fn is_up(&self, times_up: u64) -> bool {
+        self.up.load(Ordering::SeqCst) && self.times_up.load(Ordering::SeqCst) == times_up
     }
 
     fn kept(&self) -> MutexGuard<'_, FakeState> {
@@ -186,6 +200,7 @@ impl Fake {
     /// When the port is taken by another program meanwhile.
     pub fn bring_up(&mut self) {
         let listener = places::listen(self.address);
+        self.shared.times_up.fetch_add(1, Ordering::SeqCst);
         self.shared.up.store(true, Ordering::SeqCst);
         let (shared, certificate) = (self.shared.clone(), self.certificate.clone());
         let accept = move || {
@@ -245,6 +260,21 @@ impl Fake {
         self.shared.kept().databases.keys().cloned().collect()
     }
 
+    /// The table of a cluster that stands on it.
+    pub fn table(&self) -> Option<String> {
+        self.shared.kept().table.clone()
+    }
+
+    /// Puts another table there, or none, as another disk would have it.
+    pub fn set_table(&self, table: Option<String>) {
+        self.shared.kept().table = table;
+    }
+
+    /// Lets a table be written so many more times.
+    pub fn let_tables(&self, left: Option<u32>) {
+        self.shared.kept().tables_left = left;
+    }
+
     /// Forgets a database, as if somebody had dropped it behind Weir's back.
     pub fn lose_database(&self, db: &str) {
         self.shared.kept().databases.remove(db);
@@ -272,12 +302,13 @@ fn serve(shared: &FakeContext, stream: TcpStream, certificate: Option<&tls::Cert
     // A close is then a reset, whatever is still unread or unsent.
     let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
     let _ = stream.set_nodelay(true);
+    let times_up = shared.times_up.load(Ordering::SeqCst);
     let mut connection = match certificate {
         None => Connection::over(stream),
         Some(certificate) => Connection::over(certificate.accept(stream)),
     };
     while let Ok(request) = connection.request() {
-        if !shared.up.load(Ordering::SeqCst) {
+        if !shared.is_up(times_up) {
             return;
         }
         match answer::decide(shared, &request) {

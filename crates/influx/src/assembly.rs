@@ -97,6 +97,11 @@ impl Deliveries {
         let (fresh, drain) = (Arc::clone(&catalogue), backends.drain.clone());
         backends.runs(control.spawn(async move { fresh.keep_fresh(drain).await }));
         backends.runs(control.spawn(ping(Arc::clone(&backends))));
+        let (readers, keepers) = (Arc::clone(&backends), Arc::clone(&backends));
+        let drain = backends.drain.clone();
+        backends.runs(control.spawn(async move { readers.keep_tables_read(drain).await }));
+        let drain = backends.drain.clone();
+        backends.runs(control.spawn(async move { keepers.keep_agreed(drain).await }));
         let (changes, changed) = mpsc::channel(CHANGES_MAX);
         backends.runs(control.spawn(deliveries.run(changed)));
         let accounts = journal.clone();

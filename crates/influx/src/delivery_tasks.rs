@@ -12,7 +12,7 @@ use watch::metrics::Registry;
 
 use crate::backends::{Backend, Backends, DeliveryChange, ReplacedBackend, STOP_GRACE};
 use crate::catalogue::Catalogue;
-use crate::delivery::{Pace, StartError, Task};
+use crate::delivery::{Interrupted, Pace, StartError, Task};
 
 /// How often it is looked whether a backend has all that is still for it.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -45,8 +45,23 @@ impl DeliveryTasks {
     }
 
     /// Begins what [`open`](Self::open) has opened.
-    pub fn begin(&self, backend: &Backend, task: Task) {
-        self.backends.delivers(backend.name(), self.control.spawn(task.run()));
+    pub fn begin(self: &Arc<Self>, backend: &Arc<Backend>, task: Task) {
+        let running = Arc::clone(self).deliver(Arc::clone(backend), task);
+        self.backends.delivers(backend.name(), self.control.spawn(running));
+    }
+
+    /// Delivers to a backend until that ends; from its cursor anew where a cluster has another
+    /// table.
+    async fn deliver(self: Arc<Self>, backend: Arc<Backend>, mut task: Task) {
+        while task.run().await == Interrupted::TableChanged {
+            let (this, of) = (Arc::clone(&self), Arc::clone(&backend));
+            match tokio::task::spawn_blocking(move || this.open(&of)).await {
+                Ok(Ok(opened)) => task = opened,
+                Ok(Err(error)) => return self.withdraw(&backend, &error),
+                Err(fault) if fault.is_panic() => return self.withdraw(&backend, &fault),
+                Err(_) => return,
+            }
+        }
     }
 
     /// Carries out what reloads change, one after the other, until the deliveries end.

@@ -21,10 +21,12 @@
 //   a point overwrites another one: collisions/window.rs; collisions/share.rs says at how many of
 //     them it is looked
 //   a point lies in a set of a cluster: placement/table.rs; delivery/intake.rs takes a member's own
+//   a member has the cluster's table: placement/agreement.rs; placement/apply/plan.rs puts it there
 //   a query can have points in a set: placement/reach.rs; front/routing.rs asks those sets
 //   a query finds a backend: backends/mod.rs; the store's is answered by front/ask.rs
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
+//   cluster
 //   front
 //   admission, assembly
 //   delivery_tasks
@@ -43,6 +45,7 @@ mod backends;
 mod catalogue;
 mod client;
 mod clock;
+pub mod cluster;
 mod collisions;
 pub mod delivery;
 mod delivery_tasks;
@@ -56,11 +59,3 @@ mod via;
 
 pub use front::{Gateway, OpenError, STAGES};
 pub use settings::Settings;
-
-/// Checks what settings say of a cluster, without regard to the table that is in force.
-///
-/// # Errors
-/// The first thing found wrong, with its key.
-pub fn check_cluster(settings: &Settings) -> Result<(), settings::SettingsError> {
-    placement::WrittenTable::check(settings)
-}

@@ -11,8 +11,8 @@ use rustix::process::umask;
 use crate::config::ConfigFile;
 use crate::exit::{DONE, Failure};
 use crate::{
-    check, dead_letters, export, import, journal_commands, load, password, query, redis_commands,
-    serve, status, store_commands,
+    check, dead_letters, export, import, journal_commands, load, password, placement_commands,
+    query, redis_commands, serve, status, store_commands,
 };
 
 const EXIT_CODES: &str = "\
@@ -132,6 +132,9 @@ or most requests failed.")]
     /// Look into an append-only file that Weir keeps for a Redis server
     #[command(subcommand)]
     Redis(redis_commands::Command),
+    /// The table that says which servers of a cluster have which points
+    #[command(subcommand)]
+    Placement(placement_commands::Command),
     /// Points that a backend refused for good, with its own words
     #[command(subcommand)]
     DeadLetters(dead_letters::Command),
@@ -176,6 +179,7 @@ impl Weir {
             Command::Journal(command) => journal_commands::run(command, out),
             Command::Store(command) => store_commands::run(command, out),
             Command::Redis(command) => redis_commands::run(command, out),
+            Command::Placement(command) => placement_commands::run(command, out),
             Command::DeadLetters(command) => dead_letters::run(command, out),
             Command::HashPassword { postgres } => password::run(postgres, out),
             Command::Completions { shell } => {

@@ -12,7 +12,7 @@
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   cli
-//   export, import, query, serve
+//   export, import, placement_commands, query, serve
 //   admin
 //   page
 //   check, dead_letters, journal_commands, load, password, redis_commands, status, store_commands
@@ -33,6 +33,7 @@ mod journal_commands;
 mod load;
 mod page;
 mod password;
+mod placement_commands;
 mod query;
 mod redis_commands;
 mod remote;

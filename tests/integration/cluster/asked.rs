@@ -4,7 +4,7 @@ use rig::influxd::Influxd;
 use rig::weir::{Setup, Weir};
 use serde_json::Value;
 
-use super::sets;
+use super::{sets, start_applied};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 /// The first of December 2026, a Tuesday.
@@ -27,7 +27,7 @@ impl Beside {
         let placement = format!(
             "[[influx.placement]]\nsets = [\"s1\", \"s2\"]\nfuture-max = \"20000d\"\n{placement}"
         );
-        let weir = setup.table(&(sets(&["s1: a", "s2: b"]) + &placement)).start();
+        let weir = start_applied(setup.table(&(sets(&["s1: a", "s2: b"]) + &placement)));
         let both = Self { members, whole, weir };
         both.change("CREATE DATABASE db");
         let lines: String = (0..240).map(line).collect();

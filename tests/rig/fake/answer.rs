@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use super::{Event, FakeContext, FakeState, Mode};
 use crate::http::Message;
 
+/// The database of a cluster's table.
+const TABLE_DATABASE: &str = "_weir";
+
 /// What is done about one request.
 pub enum Reply {
     Bytes(Vec<u8>),
@@ -51,10 +54,13 @@ fn error(status: u16, words: &str) -> Reply {
 
 fn write(kept: &mut FakeState, request: &Message, target: &str) -> Reply {
     let text = unzipped(request);
-    kept.requests += 1;
-    kept.sizes.push(text.lines().count());
     let parameters = pairs(target.split_once('?').map_or("", |(_, query)| query));
     let (db, rp) = bucket(&parameters);
+    if db == TABLE_DATABASE && kept.databases.contains_key(&db) {
+        return write_table(kept, &text);
+    }
+    kept.requests += 1;
+    kept.sizes.push(text.lines().count());
     let reply = match kept.databases.get(&db) {
         None => return error(404, &format!("database not found: {db:?}")),
         Some(policies) if !rp.is_empty() && !policies.contains(&rp) => {
@@ -101,6 +107,28 @@ fn write(kept: &mut FakeState, request: &Message, target: &str) -> Reply {
         bad => return misbehave(&bad),
     }
     reply
+}
+
+/// Keeps the one field of the one line.
+fn write_table(kept: &mut FakeState, text: &str) -> Reply {
+    if kept.tables_left == Some(0) {
+        return error(503, "the table is not taken");
+    }
+    kept.tables_left = kept.tables_left.map(|left| left - 1);
+    let field = text.split_once("table=\"").and_then(|(_, rest)| rest.rsplit_once('"'));
+    kept.table = field.map(|(field, _)| field.replace("\\\"", "\"").replace("\\\\", "\\"));
+    Reply::Bytes(encode(204, &[], ""))
+}
+
+/// Whether a line that was stored has a time at or past this one.
+fn has_point_past(kept: &FakeState, from_ns: i64) -> bool {
+    kept.events.iter().any(|event| match event {
+        Event::Write { lines, .. } => lines.lines().any(|line| {
+            let time = line.rsplit(' ').next().and_then(|time| time.parse::<i64>().ok());
+            time.is_some_and(|time| time >= from_ns)
+        }),
+        Event::Statement { .. } => false,
+    })
 }
 
 /// What InfluxDB 3 says of lines it did not take (`influxdb3_server/src/http.rs`).
@@ -223,6 +251,17 @@ fn run(shared: &FakeContext, kept: &mut FakeState, text: &str, db: &str) -> Valu
             };
             policies.insert(name(3));
             note(kept, text, db)
+        }
+        ["SELECT", "\"TABLE\"", "FROM", ..] => match &kept.table {
+            Some(table) => json!({ "series": [{ "values": [[0, table]] }] }),
+            None if kept.databases.contains_key(TABLE_DATABASE) => json!({}),
+            None => not_found(TABLE_DATABASE),
+        },
+        ["SHOW", "MEASUREMENTS", "ON", .., "1"] if !has_point_past(kept, i64::MIN) => json!({}),
+        ["SELECT", .., "TIME", ">=", from, "LIMIT", "1", "SLIMIT", "1"]
+            if !has_point_past(kept, from.parse().unwrap_or(i64::MIN)) =>
+        {
+            json!({})
         }
         ["SELECT" | "SHOW", ..] if !upper.contains(&"INTO") => {
             json!({ "series": [{ "name": "who", "columns": ["name"], "values": [[shared.name]] }] })

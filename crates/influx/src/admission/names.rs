@@ -8,6 +8,7 @@ use wire::influxql;
 use super::{Admission, Refusal};
 use crate::catalogue::{Catalogue, Lookup};
 use crate::embedded::{Embedded, Starting};
+use crate::placement::DATABASE;
 
 /// Where the points of a write go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,9 +113,15 @@ impl Admission {
     /// What there is no destination for; [`Refusal::Starting`] while the store does not know all.
     pub fn find<'a>(&self, db: &'a str, policy: &str) -> Result<Destination<'a>, NameError> {
         match &self.embedded {
+            None if self.is_hidden(db) => Err(NameError::NoDatabase),
             None => self.catalogue.find(db, policy),
             Some(embedded) => embedded.find(db, policy),
         }
+    }
+
+    /// Whether a database is the one that a cluster's table stands in.
+    fn is_hidden(&self, db: &str) -> bool {
+        db == DATABASE && self.backends.placement().table().is_some()
     }
 
     /// As [`find`](Self::find), with time: asks the backends afresh about names that are not
@@ -132,6 +139,9 @@ impl Admission {
             Err(missing @ (NameError::NoDatabase | NameError::NoPolicy)) => missing,
             known => return known,
         };
+        if self.is_hidden(db) {
+            return Err(missing);
+        }
         let elsewhere = self.catalogue.resolve(db, policy).await;
         let has_store = self.embedded.is_some();
         match MissingNames::decide(&missing, &elsewhere, has_store, auto_create) {

@@ -6,6 +6,7 @@ mod list;
 mod state;
 mod statements;
 mod status;
+mod tables;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,8 +30,10 @@ use self::statements::StatementWaiters;
 pub use self::statements::{Ran, StatementTicket};
 pub use self::status::BackendStatus;
 pub(crate) use self::status::status_of;
-use crate::client::{Client, ClientError, TransportError};
-use crate::placement::{Placement, Set};
+use self::tables::TableGreeting;
+pub use self::tables::member_answers;
+use crate::client::{Client, ClientError, Greeting, TransportError};
+use crate::placement::{Placement, Set, Unfit};
 use crate::settings::{BackendKind, BackendSettings, ServerSettings};
 
 /// A backend whose oldest waiting point is younger than this counts as caught up.
@@ -50,6 +53,8 @@ pub struct Backend {
     queries: Arc<Client>,
     breaker: Breaker,
     standing: DeliveryState,
+    /// Whether it may be used, where it is a member of a cluster.
+    placement: Arc<Placement>,
     /// Tells its delivery to end.
     drain: Drain,
 }
@@ -79,15 +84,19 @@ impl Backend {
     /// When its password or certificate files cannot be read.
     fn new(
         settings: &ServerSettings,
+        placement: &Arc<Placement>,
         registry: &Registry,
         drain: Drain,
     ) -> Result<Self, ClientError> {
+        let (table, backend) = (Arc::clone(placement), settings.delivery.name.clone());
+        let greeting: Arc<dyn Greeting> = Arc::new(TableGreeting { placement: table, backend });
         Ok(Self {
             settings: settings.clone(),
-            delivery: Arc::new(Client::new(settings)?),
-            queries: Arc::new(Client::new(settings)?),
+            delivery: Arc::new(Client::new(settings, Some(Arc::clone(&greeting)))?),
+            queries: Arc::new(Client::new(settings, Some(greeting))?),
             breaker: breaker(&settings.delivery.name, registry),
             standing: DeliveryState::new(&settings.delivery.name, registry),
+            placement: Arc::clone(placement),
             drain,
         })
     }
@@ -141,7 +150,10 @@ impl Backend {
         form: (HeaderMap, Bytes),
         headers: &HeaderMap,
     ) -> Result<Response<Incoming>, TransportError> {
-        let answer = self.queries.query(form, headers).await;
+        let answer = match self.is_fit(&self.queries).await {
+            Ok(()) => self.queries.query(form, headers).await,
+            Err(error) => Err(error),
+        };
         match &answer {
             Ok(_) => self.answered(),
             Err(error) => self.breaker.failure(&error.to_string()),
@@ -267,7 +279,8 @@ impl Backends {
     }
 
     fn backend(&self, settings: &ServerSettings) -> Result<Arc<Backend>, ClientError> {
-        Backend::new(settings, &self.registry, self.drain.part()).map(Arc::new)
+        let drain = self.drain.part();
+        Backend::new(settings, &self.placement, &self.registry, drain).map(Arc::new)
     }
 
     /// Every backend but the embedded one, in the configuration's order.
@@ -300,7 +313,11 @@ impl Backends {
     /// Whom to ask of a cluster's set, best first.
     pub fn members(&self, set: &Set) -> Vec<Arc<Backend>> {
         let mut list = self.candidates();
-        list.retain(|backend| set.members.iter().any(|member| member == backend.name()));
+        list.retain(|backend| {
+            let is_member = set.members.iter().any(|member| member == backend.name());
+            // One whose table was not read for a while is asked for it by its next connection.
+            is_member && !matches!(self.placement.is_fit(backend.name()), Err(Unfit::Differs(_)))
+        });
         list
     }
 

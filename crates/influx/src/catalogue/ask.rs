@@ -49,7 +49,7 @@ impl Catalogue {
     async fn refresh_from(&self, asked: &ListingSource, timeout: Duration) {
         let executed = self.lock().views.get(&asked.name).map(|view| view.executed);
         let Some(executed) = executed else { return };
-        let listing = tokio::time::timeout(timeout, listing(&asked.client, timeout)).await;
+        let listing = tokio::time::timeout(timeout, list_databases(&asked.client, timeout)).await;
         match listing {
             Ok(Ok(listing)) => {
                 self.listed(&asked.name, executed, listing);
@@ -87,7 +87,10 @@ impl Catalogue {
 }
 
 /// Everything a backend lists.
-async fn listing(client: &Client, timeout: Duration) -> Result<Listing, String> {
+///
+/// # Errors
+/// Why it does not, in words.
+pub async fn list_databases(client: &Client, timeout: Duration) -> Result<Listing, String> {
     let names = database_names(&ask(client, "SHOW DATABASES", timeout).await?)?;
     let mut listing = Listing::default();
     for names in names.chunks(SHOWS_PER_REQUEST) {

@@ -5,7 +5,7 @@ fn catalogue(dir: &Path, names: &[&str]) -> Catalogue {
     let catalogue = Catalogue::open(dir).unwrap();
     for name in names {
         let settings = BackendTable::new(name, "http://127.0.0.1:1").settings().unwrap();
-        let client = Client::new(settings.server().unwrap()).unwrap();
+        let client = Client::new(settings.server().unwrap(), None).unwrap();
         catalogue.ask(name, Arc::new(client));
     }
     catalogue
@@ -131,6 +131,6 @@ async fn what_only_a_removed_backend_had_is_forgotten() {
     catalogue.apply(Position(20), &create("f"));
     catalogue.executed("b", Position(20));
     let settings = BackendTable::new("b", "http://127.0.0.1:2").settings().unwrap();
-    catalogue.ask("b", Arc::new(Client::new(settings.server().unwrap()).unwrap()));
+    catalogue.ask("b", Arc::new(Client::new(settings.server().unwrap(), None).unwrap()));
     assert_eq!(names(&catalogue), ["f"]);
 }

@@ -18,6 +18,7 @@ use arc_swap::{ArcSwap, Guard};
 use journal::Position;
 use wire::influxql::Change;
 
+pub use self::ask::list_databases;
 pub use self::file::CatalogueError;
 pub use self::listing::{Listing, Policies, Policy};
 use crate::client::Client;

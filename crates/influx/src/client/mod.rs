@@ -2,9 +2,11 @@
 
 pub mod answer;
 mod dialling;
+mod greeting;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwapOption;
@@ -21,6 +23,8 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use self::answer::{ANSWER_BYTES_MAX, Answer, Reply};
 use self::dialling::Dialling;
+pub use self::greeting::Greeting;
+use self::greeting::{Greeter, UnfitError};
 use crate::settings::{BackendKind, Secret, ServerSettings};
 
 /// How long a TCP connect may take: a host that is gone must not cost a whole batch timeout.
@@ -65,6 +69,9 @@ pub enum TransportError {
     /// Nobody took the connection: nothing was sent.
     #[error("cannot connect: {0}")]
     Connect(String),
+    /// The server answers, and is not the one that is meant: nothing was sent.
+    #[error("{0}")]
+    Unfit(String),
     /// The backend did not answer in time.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
@@ -84,7 +91,7 @@ pub struct Whole {
     pub body: Bytes,
 }
 
-type Http = legacy::Client<HttpsConnector<Dialling>, Full<Bytes>>;
+type Http = legacy::Client<Greeter<HttpsConnector<Dialling>>, Full<Bytes>>;
 
 /// A client of one backend. Connections are kept alive and shared by all who use it.
 #[derive(Debug)]
@@ -93,15 +100,18 @@ pub struct Client {
     settings: ServerSettings,
     /// Scheme, authority and the path before `/write`, without a slash at its end.
     base: String,
-    authorization: ArcSwapOption<HeaderValue>,
+    authorization: Arc<ArcSwapOption<HeaderValue>>,
 }
 
 impl Client {
-    /// A client that has not connected yet.
+    /// A client that has not connected yet, and begins each connection with `greeting`.
     ///
     /// # Errors
     /// When a password file or the certificate authorities cannot be read.
-    pub fn new(settings: &ServerSettings) -> Result<Self, ClientError> {
+    pub fn new(
+        settings: &ServerSettings,
+        greeting: Option<Arc<dyn Greeting>>,
+    ) -> Result<Self, ClientError> {
         let tcp = Dialling::new(CONNECT_TIMEOUT.min(settings.timeout));
         let tls = flow::tls::client_config(settings.ca.as_deref(), settings.insecure_skip_verify)
             .map_err(|error| ClientError::Tls {
@@ -113,17 +123,16 @@ impl Client {
             .https_or_http()
             .enable_http1()
             .wrap_connector(tcp);
+        let base = settings.url.trim_end_matches('/').to_owned();
+        let authorization = Arc::default();
+        let (path, timeout) = (query_path(&base), CONNECT_TIMEOUT.min(settings.timeout));
+        let connector = Greeter::new(connector, greeting, &path, &authorization, timeout);
         let http = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(32)
             .build(connector);
-        let client = Self {
-            http,
-            settings: settings.clone(),
-            base: settings.url.trim_end_matches('/').to_owned(),
-            authorization: ArcSwapOption::empty(),
-        };
+        let client = Self { http, settings: settings.clone(), base, authorization };
         client.read_credentials()?;
         Ok(client)
     }
@@ -151,7 +160,7 @@ impl Client {
             let mut header = HeaderValue::try_from(value)
                 .map_err(|_| ClientError::Header { backend: settings.delivery.name.clone() })?;
             header.set_sensitive(true);
-            Ok(std::sync::Arc::new(header))
+            Ok(Arc::new(header))
         });
         self.authorization.store(header.transpose()?);
         Ok(())
@@ -338,6 +347,13 @@ impl Whole {
     }
 }
 
+/// The path of `/query` below the URL of a server.
+fn query_path(base: &str) -> String {
+    let base: Option<Uri> = base.parse().ok();
+    let path = base.as_ref().map_or("", Uri::path).trim_end_matches('/');
+    format!("{path}/query")
+}
+
 /// A form as the headers and the body of a request.
 pub fn form_body<'a>(form: impl Iterator<Item = (&'a str, &'a str)>) -> (HeaderMap, Bytes) {
     let mut headers = HeaderMap::new();
@@ -380,7 +396,11 @@ async fn gzip(lines: Bytes) -> Result<Bytes, TransportError> {
 }
 
 fn broken(error: &legacy::Error) -> TransportError {
-    if error.is_connect() {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    let mut unfit = causes.filter_map(|cause| cause.downcast_ref::<UnfitError>());
+    if let Some(unfit) = unfit.next() {
+        TransportError::Unfit(unfit.to_string())
+    } else if error.is_connect() {
         TransportError::Connect(chain(error))
     } else {
         TransportError::Lost(chain(error))

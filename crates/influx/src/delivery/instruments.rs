@@ -108,6 +108,8 @@ impl Instruments {
             Err(TransportError::Connect(_)) => 9,
             Err(TransportError::Timeout(_)) => 10,
             Err(TransportError::Lost(_)) => 11,
+            // Nothing was sent: it was found out before.
+            Err(TransportError::Unfit(_)) => return,
         };
         self.answers[place].inc();
     }

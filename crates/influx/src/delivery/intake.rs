@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use watch::metrics::Counter;
 
 use super::batch::{Limits, Share, Window};
-use crate::placement::Membership;
+use crate::placement::{BatchTable, Membership};
 use crate::record::{Points, Record, Statement};
 
 /// Bytes asked of the journal at once.
@@ -26,6 +26,9 @@ pub enum Next {
     Window,
     /// This statement is to be run; everything before it has been taken.
     Statement(OwnedStatement),
+    /// The next record has points that no period is in force for; everything before it has been
+    /// taken.
+    HeldBack,
 }
 
 /// A statement with its place in the journal.
@@ -72,6 +75,11 @@ impl Intake {
     /// in `unreadable`.
     pub fn new(consumer: Consumer, membership: Membership, unreadable: Counter) -> Self {
         Self { consumer, membership, chunks: VecDeque::new(), taken: 0, unreadable }
+    }
+
+    /// The table that what was filled last was chosen by.
+    pub fn chosen_by(&self) -> BatchTable {
+        self.membership.table().clone()
     }
 
     /// The journal's side, to commit.
@@ -130,8 +138,12 @@ impl Intake {
                         return Some(Next::Window);
                     }
                     let share = match self.membership.own() {
-                        Some(own) => Share::Own(own.among(points.db, points.lines)),
                         None => Share::All,
+                        Some(own) => match own.among(points.db, points.lines) {
+                            Some(lines) => Share::Own(lines),
+                            None if window.is_empty() => return Some(Next::HeldBack),
+                            None => return Some(Next::Window),
+                        },
                     };
                     if !window.push(&record, &points, share, limits) {
                         return Some(Next::Window);

@@ -31,7 +31,7 @@ mod task;
 
 pub use open::StartError;
 pub(crate) use open::{open_cursor, open_letters};
-pub use sender::Pace;
+pub use sender::{Interrupted, Pace};
 pub(crate) use task::Task;
 
 #[cfg(test)]

@@ -78,13 +78,14 @@ impl Task {
         catalogue.executed(name, Position(cursor.0.saturating_sub(1)));
         let limits = Limits { points: settings.batch_points.into(), bytes: settings.batch_bytes };
         let instruments = Instruments::new(name, registry);
+        let chosen_by = membership.table().clone();
         let intake = Intake::new(consumer, membership, instruments.unreadable.clone());
         let sender = Sender::new(
             Arc::clone(backend),
             Arc::clone(catalogue),
             instruments,
             Sizing::new(limits),
-            backend.drain().clone(),
+            chosen_by,
             pace,
         );
         // A batch more than the rate allows in a tenth of a second would make waves.

@@ -63,8 +63,12 @@ pub async fn replay(
     backend: &ServerSettings,
     selection: &Selection,
 ) -> Result<Replayed, ReplayError> {
-    let mut replay =
-        Replay { client: Client::new(backend)?, backend, delivered: HashSet::new(), refused: 0 };
+    let mut replay = Replay {
+        client: Client::new(backend, None)?,
+        backend,
+        delivered: HashSet::new(),
+        refused: 0,
+    };
     let result = replay.all(dir, selection).await;
     let delivered = replay.delivered.len() as u64;
     if delivered > 0 {

@@ -15,11 +15,20 @@ use crate::backends::Backend;
 use crate::catalogue::Catalogue;
 use crate::client::answer::{Answer, Missing, Refusal};
 use crate::client::{Client, TransportError};
+use crate::placement::BatchTable;
 use crate::settings::BackendKind;
 
-/// The delivery is to end; what is not settled stays in the journal.
+/// Why a delivery does not go on with what it has taken, which stays in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interrupted;
+pub enum Interrupted {
+    /// The delivery is to end.
+    Ends,
+    /// It is to begin anew: its points were chosen by a table that is no longer in force.
+    TableChanged,
+}
+
+/// How often a delivery looks whether file and members agree by now.
+const AGREEMENT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long is waited in which case.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +73,8 @@ pub struct Sender {
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) instruments: Instruments,
     pub(super) sizing: Sizing,
+    /// The table that what is sent was chosen by.
+    pub(super) chosen_by: BatchTable,
     /// Whether what is sent is backlog.
     pub(super) catching_up: bool,
     backoff: Backoff,
@@ -77,15 +88,50 @@ impl Sender {
         catalogue: Arc<Catalogue>,
         instruments: Instruments,
         sizing: Sizing,
-        drain: Drain,
+        chosen_by: BatchTable,
         pace: Pace,
     ) -> Self {
         let backoff = Backoff::new(pace.base, pace.max);
-        Self { backend, catalogue, instruments, sizing, catching_up: false, backoff, drain, pace }
+        let (drain, catching_up) = (backend.drain().clone(), false);
+        Self {
+            backend,
+            catalogue,
+            instruments,
+            sizing,
+            chosen_by,
+            catching_up,
+            backoff,
+            drain,
+            pace,
+        }
     }
 
     pub(super) fn client(&self) -> Arc<Client> {
         Arc::clone(self.backend.client())
+    }
+
+    /// Waits until the backend may be given what was chosen: always, but for a member of a cluster
+    /// whose table is another one.
+    pub(super) async fn wait_until_fit(&mut self) -> Result<(), Interrupted> {
+        loop {
+            if !self.chosen_by.is_current() {
+                return Err(Interrupted::TableChanged);
+            }
+            match self.backend.is_fit(&self.client()).await {
+                Ok(()) => return Ok(()),
+                Err(TransportError::Unfit(words)) => self.wait_for_agreement(&words).await?,
+                Err(error) => {
+                    self.backend.breaker().failure(&error.to_string());
+                    self.retry_after(&error.to_string(), None).await?;
+                }
+            }
+        }
+    }
+
+    /// Says what file and members do not agree on, and waits a moment.
+    pub(super) async fn wait_for_agreement(&mut self, words: &str) -> Result<(), Interrupted> {
+        self.backend.standing().stopped(words);
+        self.sleep(self.pace.stopped.min(AGREEMENT_INTERVAL)).await
     }
 
     /// Sends lines until the answer is about them.
@@ -98,8 +144,9 @@ impl Sender {
     ) -> Result<Verdict, Interrupted> {
         loop {
             if self.drain.is_started() {
-                return Err(Interrupted);
+                return Err(Interrupted::Ends);
             }
+            self.wait_until_fit().await?;
             let begun = Instant::now();
             let answer = self.client().write(db, rp, lines.clone()).await;
             self.instruments.request.observe(begun.elapsed());
@@ -154,6 +201,7 @@ impl Sender {
                 self.retry_after(&words, None).await?;
                 return Ok(Some(Verdict::Failed(words)));
             }
+            Err(TransportError::Unfit(words)) => self.wait_for_agreement(&words).await?,
             Err(TransportError::Connect(words)) => {
                 self.retry_after(&format!("cannot connect: {words}"), None).await?;
             }
@@ -198,7 +246,7 @@ impl Sender {
     pub(super) async fn sleep(&self, pause: Duration) -> Result<(), Interrupted> {
         tokio::select! {
             () = tokio::time::sleep(pause) => Ok(()),
-            () = self.drain.started() => Err(Interrupted),
+            () = self.drain.started() => Err(Interrupted::Ends),
         }
     }
 

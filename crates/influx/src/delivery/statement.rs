@@ -33,7 +33,7 @@ pub async fn run(sender: &mut Sender, statement: &OwnedStatement) -> Result<Ran,
     let mut failures = 0;
     loop {
         if sender.is_stopping() {
-            return Err(Interrupted);
+            return Err(Interrupted::Ends);
         }
         let words = match sender.client().ask(&form, timeout).await {
             Ok(said) => match judge(said) {

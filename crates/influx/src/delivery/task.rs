@@ -29,9 +29,9 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Delivers until the drain starts or the journal is closed. What is not settled then is
-    /// delivered again after the next start.
-    pub(crate) async fn run(mut self) {
+    /// Delivers until the drain starts, the journal is closed, or a cluster has another table. What
+    /// is not settled then is delivered again by the next task.
+    pub(crate) async fn run(mut self) -> Interrupted {
         let mut window = Window::default();
         let stopping = self.drain.clone();
         loop {
@@ -39,28 +39,39 @@ impl Task {
             let linger = self.sender.backend.settings().linger;
             let next = tokio::select! {
                 biased;
-                () = stopping.started() => return,
+                () = stopping.started() => return Interrupted::Ends,
                 next = self.intake.fill(&mut window, limits, linger) => next,
             };
+            self.sender.chosen_by = self.intake.chosen_by();
             let went = match next {
+                Ok(Next::HeldBack) => self.held_back().await,
                 Ok(Next::Window) => self.window(&mut window).await,
                 Ok(Next::Statement(statement)) => self.statement(&statement).await,
-                Err(ConsumeError::Closed) => return,
+                Err(ConsumeError::Closed) => return Interrupted::Ends,
                 Err(error @ ConsumeError::Forgotten { .. }) => {
                     self.sender.backend.standing().stopped(&error.to_string());
-                    return;
+                    return Interrupted::Ends;
                 }
                 Err(error) => self.sender.stop(&error.to_string()).await,
             };
-            if went == Err(Interrupted) {
-                return;
+            if let Err(interrupted) = went {
+                return interrupted;
             }
             self.note_when_caught_up();
         }
     }
 
+    /// Says why points wait: the member's own reason first.
+    async fn held_back(&mut self) -> Result<(), Interrupted> {
+        self.sender.wait_until_fit().await?;
+        let awaited = self.sender.chosen_by.awaited();
+        self.sender.wait_for_agreement(&awaited).await
+    }
+
     async fn window(&mut self, window: &mut Window) -> Result<(), Interrupted> {
         self.set_oldest(window.oldest());
+        // What is left to other sets is settled without a request.
+        self.sender.wait_until_fit().await?;
         let mut settled = Settled::default();
         let limits = self.sender.sizing.limits();
         for batch in window.batches() {
@@ -100,7 +111,7 @@ impl Task {
     async fn rate_of(&self, points: u64) -> Result<(), Interrupted> {
         tokio::select! {
             () = self.rate.take(points) => Ok(()),
-            () = self.drain.started() => Err(Interrupted),
+            () = self.drain.started() => Err(Interrupted::Ends),
         }
     }
 

@@ -31,13 +31,10 @@ use crate::admission::{Admission, WorkerAdmission};
 use crate::aside::Aside;
 use crate::assembly::{Deliveries, Parts, PreparedDeliveries};
 use crate::backends::{BackendStatus, STOP_GRACE};
-use crate::clock::now_ns;
 use crate::collisions::{Collisions, CollisionsStatus};
 use crate::delivery::{Pace, StartError};
 use crate::embedded::Embedded;
-use crate::placement::{
-    Around, CheckedTable, Placement, PlacementError, PreparedTable, WrittenTable,
-};
+use crate::placement::{CheckedTable, Placement, PlacementError, PreparedTable, WrittenTable};
 use crate::settings::{BackendError, BackendSettings, Settings, SettingsError};
 
 /// What one more connection than `max-connections` hears.
@@ -88,20 +85,16 @@ impl Live {
         Ok(Self { limits: Limits::of(&settings), backends, version, settings })
     }
 
-    /// The cluster's table, if it may follow the one that is in force.
-    fn table(&self, placement: &Placement, journal: &Journal) -> Result<CheckedTable, OpenError> {
-        let table = |written: WrittenTable| {
+    /// The cluster's table, if it keeps what is in force.
+    fn table(&self, placement: &Placement) -> Result<CheckedTable, OpenError> {
+        let wanted = WrittenTable::of(&self.settings)?.map(|written| {
             let table = written.table(&self.backends)?;
-            Ok::<_, SettingsError>(PreparedTable::new(written, table))
-        };
-        let table = WrittenTable::of(&self.settings)?.map(table).transpose()?;
-        let used = journal.cursors().into_iter().filter(|cursor| cursor.delivered > 0);
-        let around = Around {
-            now_ns: now_ns(),
-            used: used.map(|cursor| cursor.name).collect(),
-            configured: self.backends.iter().map(|backend| backend.name().to_owned()).collect(),
-        };
-        Ok(placement.check(table, &around)?)
+            let cluster = self.settings.cluster.clone().unwrap_or_default();
+            let check_interval = cluster.check_interval.get();
+            Ok::<_, SettingsError>(PreparedTable { written, table, check_interval })
+        });
+        let configured: Vec<&str> = self.backends.iter().map(BackendSettings::name).collect();
+        Ok(placement.check(wanted.transpose()?, &configured)?)
     }
 }
 
@@ -213,8 +206,7 @@ impl Gateway {
         let udp = udp::Endpoint::new("influx", registry);
         let pace = Pace::default();
         let placement = &Arc::new(Placement::new(dir));
-        let table = live.table(placement, &journal)?;
-        placement.put_in_force(table).map_err(PlacementError::from)?;
+        placement.put_in_force(live.table(placement)?);
         let parts = Parts { journal: &journal, dir, registry, control: &control, pace, placement };
         let deliveries = Deliveries::start(&live.backends, store, &parts)?;
         let secret = settings.token_secret()?;
@@ -297,10 +289,7 @@ impl Gateway {
         (table, backends): (CheckedTable, PreparedDeliveries),
     ) -> Vec<String> {
         // First: whoever is added as a member gets no points but its own.
-        if let Err(error) = self.deliveries.backends.placement().put_in_force(table) {
-            tracing::error!(%error, "nothing of the new settings is in force");
-            return vec!["influx".to_owned()];
-        }
+        self.deliveries.backends.placement().put_in_force(table);
         if let Some(tls) = tls {
             tls.put_in_force();
         }
@@ -359,7 +348,7 @@ impl front::Front for Gateway {
         let secret = live.settings.token_secret()?;
         let tls = self.ports.tls.as_ref().filter(|_| live.settings.tls.is_some());
         let tls = tls.map(ServerTls::renew).transpose()?;
-        let table = live.table(self.deliveries.backends.placement(), &self.journal)?;
+        let table = live.table(self.deliveries.backends.placement())?;
         let backends = self.deliveries.prepare(&live.backends)?;
         Ok(Prepared::new(move || self.put_in_force(live, secret, tls, (table, backends))))
     }

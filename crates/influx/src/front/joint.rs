@@ -57,6 +57,15 @@ enum Merging {
 }
 
 impl JointQuery {
+    /// What becomes of the sets' answers.
+    pub fn becomes(&self) -> &'static str {
+        match self.merging {
+            Merging::Schema(_) => "united",
+            Merging::Joined(_) => "joined",
+            Merging::Folded(..) => "merged from partial results",
+        }
+    }
+
     /// Of a statement about the schema; `None` where it is about something else.
     pub fn of_schema(show: &Show) -> Option<Self> {
         let (text, query) = SchemaQuery::of(show)?;

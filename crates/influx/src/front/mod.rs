@@ -38,7 +38,7 @@ mod refusals;
 mod request_id;
 mod requests;
 mod results;
-mod routing;
+pub(crate) mod routing;
 mod short;
 mod stages;
 mod stamp;

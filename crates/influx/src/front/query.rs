@@ -35,7 +35,7 @@ use crate::aside::TEXT_AT_ONCE_MAX;
 use crate::backends::Backend;
 use crate::client::form_body;
 use crate::embedded::Network;
-use crate::placement::{QueryScope, SetNumber};
+use crate::placement::{DATABASE, QueryScope, SetNumber};
 use crate::record;
 
 /// How long a client waits for the backends to run its statement, before it hears who follows.
@@ -166,7 +166,10 @@ impl ParsedQuery {
         let (asked, routes) = match (parsed, answering) {
             (Some(parsed), Answering::Sets(table, now_ns)) => {
                 let scope = QueryScope { db: parameters.get("db"), now_ns: *now_ns };
-                let routes = parsed.iter().map(|statement| route(table, statement, scope));
+                let routes = parsed.iter().zip(&statements).map(|(parsed, written)| {
+                    let hidden = routing::hidden(&written.databases(), scope.db);
+                    hidden.unwrap_or_else(|| route(table, parsed, scope))
+                });
                 (None, Some(routes.collect()))
             }
             (parsed, _) => (parsed.map(|parsed| (texts(), parsed)), None),
@@ -280,7 +283,7 @@ impl Request<'_> {
     }
 
     fn answering(&self, has_store: bool) -> Answering {
-        match self.front.gateway.deliveries.backends.placement().table() {
+        match self.front.gateway.deliveries.backends.placement().in_force() {
             _ if has_store => Answering::Store,
             Some(table) => Answering::Sets(table, super::now_ns()),
             None => Answering::Copies,
@@ -357,6 +360,11 @@ impl Request<'_> {
             let route = route.unwrap_or(&Route::Any);
             let result = match (route, kind) {
                 (Route::Refused(why), _) => json!({ "error": why }),
+                (Route::Databases, _) => {
+                    let from = answering.candidates(&self.front.gateway.deliveries.backends, route);
+                    let all = self.read(from, text, AnswerUse::Whole, &mut share).await?;
+                    results::without_row(all, DATABASE)
+                }
                 (Route::Each(sets, query), _) => {
                     self.of_each((sets, query), answering, &mut share).await?
                 }

@@ -57,6 +57,15 @@ pub fn add_message(result: &mut Value, level: &str, text: &str) {
     }
 }
 
+/// A result without the row that begins with `name`.
+pub fn without_row(mut result: Value, name: &str) -> Value {
+    let rows = result.pointer_mut("/series/0/values").and_then(Value::as_array_mut);
+    if let Some(rows) = rows {
+        rows.retain(|row| row.get(0).and_then(Value::as_str) != Some(name));
+    }
+    result
+}
+
 /// The result of the only statement of a backend's document, or the error it answered with.
 pub fn single(document: &[u8]) -> Value {
     let Ok(mut document) = serde_json::from_slice::<Value>(document) else {

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use wire::influxql;
-use wire::influxql::ast::Statement;
+use wire::influxql::ast::{Show, Statement};
 
 use super::joint::JointQuery;
 use crate::backends::{Backend, Backends};
-use crate::placement::{QueryScope, Reach, SetNumber, Table};
+use crate::placement::{DATABASE, QueryScope, Reach, SetNumber, Table};
 
 /// Who answers the statements that read of a request.
 #[derive(Clone)]
@@ -54,6 +54,8 @@ impl Answering {
 pub enum Route {
     /// Of any member of any set.
     Any,
+    /// Of any member, whose answer names the databases, that of the table among them.
+    Databases,
     /// Of the members of one set.
     Set(SetNumber),
     /// Of a member of each of these sets, whose answers become one.
@@ -79,6 +81,8 @@ pub fn route(table: &Table, statement: &Statement, scope: QueryScope<'_>) -> Rou
             let query = JointQuery::of_schema(show);
             query.map_or(Route::Any, |query| Route::Each(all, Box::new(query)))
         }
+        (Reach::Unknown, _) => Route::Refused(unknown(table)),
+        (_, Statement::Show(Show::Databases)) => Route::Databases,
         (Reach::Sets(sets), _) => match (sets.first(), sets.len(), statement) {
             (Some(set), 1, _) => Route::Set(*set),
             (_, _, Statement::Select(select)) => {
@@ -93,6 +97,29 @@ pub fn route(table: &Table, statement: &Statement, scope: QueryScope<'_>) -> Rou
     }
 }
 
+/// Where a statement is asked and what becomes of the answers, in words.
+pub fn explain(table: &Table, statement: &Statement, scope: QueryScope<'_>) -> String {
+    let name = |set: &SetNumber| table.sets().get(*set).map_or("", |set| set.name.as_str());
+    match route(table, statement, scope) {
+        Route::Any | Route::Databases => "asked of any member".to_owned(),
+        Route::Set(set) => format!("passed to a member of set {}", name(&set)),
+        Route::Each(sets, query) => {
+            let names: Vec<&str> = sets.iter().map(name).collect();
+            format!("{} from a member of each of {}", query.becomes(), names.join(", "))
+        }
+        Route::Refused(why) => format!("refused: {why}"),
+    }
+}
+
+/// What a client hears whose query could have points that this gateway does not know of.
+fn unknown(table: &Table) -> String {
+    let words = match table.is_empty() {
+        true => "the cluster's table is not in force here: run `weir placement apply`",
+        false => "the cluster has a period that this gateway's file lacks: reload it",
+    };
+    words.to_owned()
+}
+
 /// What a client hears whose query would need the points of several sets, and why it would.
 fn over_several(table: &Table, sets: &BTreeSet<SetNumber>, why: &str) -> String {
     let name = |set: &SetNumber| table.sets().get(*set).map(|set| set.name.as_str());
@@ -102,6 +129,13 @@ fn over_several(table: &Table, sets: &BTreeSet<SetNumber>, why: &str) -> String 
          name the tags that points are shared out by",
         names.join(", ")
     )
+}
+
+/// Where a statement is asked that names these databases, or that of its request.
+pub fn hidden(names: &[String], request: &str) -> Option<Route> {
+    let is_hidden =
+        names.iter().any(|name| name == DATABASE) || (names.is_empty() && request == DATABASE);
+    is_hidden.then(|| Route::Refused(format!("database not found: {DATABASE}")))
 }
 
 fn refused(words: &str) -> Route {

@@ -5,39 +5,71 @@ use std::sync::Arc;
 
 use wire::line::{points, read};
 
-use super::Placement;
+use super::gateway::Placement;
 use super::table::{Placer, SetNumber, Table};
+
+/// The table that a delivery's batch was chosen by.
+#[derive(Clone, Debug)]
+pub struct BatchTable {
+    placement: Arc<Placement>,
+    backend: Arc<str>,
+    /// `None` where the backend is in no set.
+    table: Option<(Arc<Table>, SetNumber)>,
+}
+
+impl BatchTable {
+    fn new(placement: &Arc<Placement>, backend: Arc<str>) -> Self {
+        let table = placement.in_force();
+        let set = table.as_ref().and_then(|table| table.set_of(&backend));
+        Self { placement: Arc::clone(placement), backend, table: table.zip(set) }
+    }
+
+    /// Whether that table is still in force.
+    pub fn is_current(&self) -> bool {
+        match (&self.table, self.placement.in_force()) {
+            (Some((table, _)), Some(now)) => Arc::ptr_eq(table, &now),
+            (None, Some(now)) => now.set_of(&self.backend).is_none(),
+            (table, None) => table.is_none(),
+        }
+    }
+
+    /// What points without a period wait for, in words.
+    pub fn awaited(&self) -> String {
+        self.placement.awaited().unwrap_or_default()
+    }
+}
 
 /// What a backend takes of records: all lines, or its own as the member of a set.
 #[derive(Debug)]
 pub struct Membership {
-    placement: Arc<Placement>,
-    backend: String,
+    table: BatchTable,
     own: Option<OwnLines>,
 }
 
 impl Membership {
     /// Of a backend, as the table in force says.
     pub fn new(placement: &Arc<Placement>, backend: &str) -> Self {
-        let mut new =
-            Self { placement: Arc::clone(placement), backend: backend.to_owned(), own: None };
-        new.renew();
-        new
+        let table = BatchTable::new(placement, backend.into());
+        Self { own: OwnLines::by(&table), table }
     }
 
     /// Takes the table that is in force by now.
     pub fn renew(&mut self) {
-        let table = self.placement.table();
-        let is_current = |own: &OwnLines| table.as_ref().is_some_and(|table| own.is_by(table));
-        if self.own.as_ref().is_none_or(|own| !is_current(own)) {
-            let set = table.as_ref().and_then(|table| table.set_of(&self.backend));
-            self.own = table.zip(set).map(|(table, set)| OwnLines::new(table, set));
+        if !self.table.is_current() {
+            let BatchTable { placement, backend, .. } = &self.table;
+            self.table = BatchTable::new(placement, Arc::clone(backend));
+            self.own = OwnLines::by(&self.table);
         }
     }
 
     /// Whether it is a member of a set, which is known by the last renewal.
     pub fn is_of_set(&self) -> bool {
         self.own.is_some()
+    }
+
+    /// The table of the last renewal.
+    pub fn table(&self) -> &BatchTable {
+        &self.table
     }
 
     /// The lines that are its own; `None` where all are.
@@ -47,7 +79,8 @@ impl Membership {
 
     /// Whether a line of `db` is its own.
     pub fn has(&mut self, db: &str, line: &[u8]) -> bool {
-        self.own.as_mut().is_none_or(|own| !own.among(db, line).is_empty())
+        let is_own = |own: &mut OwnLines| own.among(db, line).is_some_and(|own| !own.is_empty());
+        self.own.as_mut().is_none_or(is_own)
     }
 }
 
@@ -76,27 +109,29 @@ impl OwnLines {
         Self { table, set, placer: Placer::default(), lines: Vec::new() }
     }
 
-    fn is_by(&self, table: &Arc<Table>) -> bool {
-        Arc::ptr_eq(&self.table, table)
+    fn by(batch: &BatchTable) -> Option<Self> {
+        batch.table.clone().map(|(table, set)| Self::new(table, set))
     }
 
-    /// The lines of a record of `db` that are the member's own.
-    pub fn among(&mut self, db: &str, lines: &[u8]) -> &[OwnLine] {
+    /// The lines of a record of `db` that are the member's own; `None` where a line of the record
+    /// has no set yet.
+    pub fn among(&mut self, db: &str, lines: &[u8]) -> Option<&[OwnLine]> {
         self.lines.clear();
         let mut start = 0;
         for (index, line) in points(lines).enumerate() {
             let range = start..start + line.len();
             start = range.end;
-            let is_own = read(line).is_some_and(|point| {
-                let set = self.placer.set(&self.table, db, point.series, point.time_ns);
-                set == self.set
-            });
-            if is_own {
+            let Some(point) = read(line) else { continue };
+            if self.table.holds_back(point.time_ns) {
+                return None;
+            }
+            let set = self.placer.set(&self.table, db, point.series, point.time_ns);
+            if set == self.set {
                 // More than 2^32 lines do not fit a record.
                 let index = u32::try_from(index).unwrap_or(u32::MAX);
                 self.lines.push(OwnLine { index, range });
             }
         }
-        &self.lines
+        Some(&self.lines)
     }
 }

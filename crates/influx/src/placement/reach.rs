@@ -23,6 +23,8 @@ pub enum Reach {
     Sets(BTreeSet<SetNumber>),
     /// It tells of the schema, of which each has a part.
     Schema,
+    /// Its points can be in no set that is known here.
+    Unknown,
 }
 
 /// A request's database, and its moment in nanoseconds since 1970.
@@ -36,6 +38,11 @@ impl Table {
     /// The sets to ask a statement of.
     pub fn reach(&self, statement: &Statement, scope: QueryScope<'_>) -> Reach {
         match statement {
+            Statement::Select(select) | Statement::Explain { select, .. }
+                if self.is_unknown_from(self.last(select, scope)) =>
+            {
+                Reach::Unknown
+            }
             Statement::Select(select) | Statement::Explain { select, .. } => {
                 let mut sets = BTreeSet::new();
                 self.reach_of(select, scope, &mut sets);
@@ -49,9 +56,28 @@ impl Table {
                 | Show::TagValues(_)
                 | Show::FieldKeys(_)
                 | Show::Cardinality { .. },
-            ) => Reach::Schema,
+            ) => match self.is_unknown_from(self.newest(scope.now_ns)) {
+                true => Reach::Unknown,
+                false => Reach::Schema,
+            },
             _ => Reach::Any,
         }
+    }
+
+    /// Whether sets can have points of a time that this table does not know.
+    fn is_unknown_from(&self, last_ns: i64) -> bool {
+        self.is_empty() || self.unknown_from_ns.is_some_and(|from| last_ns >= from)
+    }
+
+    /// The last time that points asked for can have.
+    fn last(&self, select: &Select, scope: QueryScope<'_>) -> i64 {
+        let own = condition_of(select, scope).map(|condition| condition.time);
+        let own = self.span(own.unwrap_or_default(), scope.now_ns).1;
+        let of_source = |source: &Source| match source {
+            Source::Subquery(inner) => self.last(inner, scope),
+            Source::Measurement(_) => own,
+        };
+        select.sources.iter().map(of_source).max().unwrap_or(own)
     }
 
     fn reach_of(&self, select: &Select, scope: QueryScope<'_>, sets: &mut BTreeSet<SetNumber>) {
@@ -123,10 +149,14 @@ impl Table {
         condition_of(select, scope).is_some_and(|condition| condition.time.min.is_some())
     }
 
+    /// The last time that any point can have.
+    fn newest(&self, now_ns: i64) -> i64 {
+        now_ns.saturating_add(self.future_max_ns()).saturating_add(CLOCKS_NS)
+    }
+
     /// The first and the last time that points asked for can have.
     fn span(&self, time: TimeBounds, now_ns: i64) -> (i64, i64) {
-        let newest = now_ns.saturating_add(self.future_max_ns()).saturating_add(CLOCKS_NS);
-        let last = time.max.unwrap_or(TIME_MAX).min(newest);
+        let last = time.max.unwrap_or(TIME_MAX).min(self.newest(now_ns));
         (time.min.unwrap_or(TIME_MIN), last)
     }
 }

@@ -14,8 +14,9 @@ use crate::settings::{
     SplitSetting, SplitWord,
 };
 
-/// How much later than `future-max` a period that is added begins at least.
-const AHEAD_MIN: Duration = Duration::from_secs(60);
+/// How much later than `future-max` a period that is added begins at least: so many times the
+/// time in which gateways read tables.
+const AHEAD_INTERVALS: u32 = 6;
 
 /// All that decides where points lie, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,17 +24,6 @@ pub struct WrittenTable {
     pub cluster: String,
     pub sets: Vec<SetSettings>,
     pub placement: Vec<PlacementSettings>,
-}
-
-/// What there is beside a table, by which it is judged whether it may be in force.
-#[derive(Debug, Default)]
-pub struct Around {
-    /// The clock, in nanoseconds since 1970.
-    pub now_ns: i64,
-    /// The backends that the journal has delivered to.
-    pub used: Vec<String>,
-    /// The backends that are configured.
-    pub configured: Vec<String>,
 }
 
 /// What is wrong with a key.
@@ -82,7 +72,7 @@ impl WrittenTable {
             let before = periods.last().map(|period| period.from_ns);
             periods.push(period(of, &sets, before)?);
         }
-        Ok(Table { sets, periods })
+        Ok(Table { sets, periods, waits_from_ns: None, unknown_from_ns: None })
     }
 
     fn checked_sets(&self, backends: &[BackendSettings]) -> Result<Vec<Set>, SettingsError> {
@@ -129,104 +119,114 @@ impl WrittenTable {
         }
     }
 
-    /// Whether this table may come behind `before`, so that no point lies elsewhere than where it
-    /// was put.
+    /// Whether this table keeps all that `before` says, so that no point lies elsewhere than where
+    /// it was put. `configured` are the backends of the file.
     ///
     /// # Errors
     /// The first thing that may not change.
-    pub fn may_follow(&self, before: &Self, around: &Around) -> Result<(), SettingsError> {
+    pub fn keeps(&self, before: &Self, configured: &[&str]) -> Result<(), SettingsError> {
         if self.cluster != before.cluster {
-            let what =
-                format!("is named {:?} in the journal; a cluster keeps its name", before.cluster);
+            let what = format!("was named {:?}; a cluster keeps its name", before.cluster);
             return Err(wrong("cluster", what));
         }
-        for old in &before.sets {
-            let at = format!("set {:?}", old.name);
-            let Some(new) = self.sets.iter().find(|set| set.name == old.name) else {
-                return Err(wrong(at, "is gone; a set stays, for it has points"));
-            };
-            if let Some(member) = new.members.iter().find(|member| !old.members.contains(member)) {
-                let what = format!("has {member:?} as a new member, which lacks the set's points");
-                return Err(wrong(at, what));
-            }
+        let kept = self.placement.iter().zip(&before.placement).take_while(|(new, old)| new == old);
+        let kept = kept.count();
+        if kept < before.placement.len() {
+            let at = format!("placement {}", begin_of(&before.placement[kept]));
+            let what =
+                "differs from what is in force; a period stays as it is, and others may follow";
+            return Err(wrong(at, what));
         }
-        for set in self.sets.iter().filter(|set| !before.has_set(&set.name)) {
-            let has_others = |member: &&String| before.has(member) || around.used.contains(member);
-            if let Some(member) = set.members.iter().find(has_others) {
-                let what = format!("{member:?} has points of before; a new set begins without any");
-                return Err(wrong(format!("set {:?}", set.name), what));
-            }
-        }
-        let left = around.configured.iter().find(|name| before.has(name) && !self.has(name));
+        let left = configured.iter().find(|name| before.has(name) && !self.has(name));
         if let Some(backend) = left {
             let what =
                 "is in no set any more; a member that leaves its set is not a backend either";
             return Err(wrong(format!("backend {backend:?}"), what));
         }
-        self.periods_may_follow(before, around.now_ns)
-    }
-
-    fn has_set(&self, name: &str) -> bool {
-        self.sets.iter().any(|set| set.name == name)
-    }
-
-    fn has(&self, backend: &str) -> bool {
-        self.sets.iter().any(|set| set.members.iter().any(|member| member == backend))
-    }
-
-    fn periods_may_follow(&self, before: &Self, now_ns: i64) -> Result<(), SettingsError> {
-        let kept = self.placement.iter().zip(&before.placement).take_while(|(new, old)| new == old);
-        let kept = kept.count();
-        if kept < before.placement.len() {
-            let at = format!("placement {}", name_of(&before.placement[kept]));
-            let what =
-                "differs from what is in force; a period stays as it is, and others may follow";
-            return Err(wrong(at, what));
-        }
-        // Points may lie as far ahead as any period has ever let them.
-        let future_max = before.placement.iter().map(|of| of.future_max.get()).max();
-        let future_max = future_max.unwrap_or_default();
-        let earliest = i128::from(now_ns) + (future_max + AHEAD_MIN).as_nanos() as i128;
-        for added in &self.placement[kept..] {
-            if from(added)?.is_none_or(|from| i128::from(from) <= earliest) {
-                let at = wire::influxql::rfc3339_short(i64::try_from(earliest).unwrap_or(i64::MAX));
-                let what = format!(
-                    "begins too early: there may be points already; from {at} on is late enough"
-                );
-                return Err(wrong(format!("placement {}", name_of(added)), what));
-            }
-        }
         Ok(())
     }
 
-    /// Whether this table may be the first one.
+    /// Whether the periods that come behind the first `kept` begin later than any point that may
+    /// have been taken by now.
     ///
     /// # Errors
-    /// When it would share out what its members have whole.
-    pub fn may_be_first(&self, around: &Around) -> Result<(), SettingsError> {
-        let mut members = self.sets.iter().flat_map(|set| &set.members);
-        match members.find(|member| around.used.contains(member)) {
-            Some(member) if self.sets.len() > 1 => {
+    /// The first one that does not, with the earliest time that would do.
+    pub fn may_be_added(
+        &self,
+        kept: usize,
+        now_ns: i64,
+        check_interval: Duration,
+    ) -> Result<(), SettingsError> {
+        let (before, added) = self.placement.split_at(kept.min(self.placement.len()));
+        // Points may lie as far ahead as any period has ever let them.
+        let Some(future_max) = before.iter().map(|of| of.future_max.get()).max() else {
+            return Ok(());
+        };
+        let earliest =
+            i128::from(now_ns) + (future_max + check_interval * AHEAD_INTERVALS).as_nanos() as i128;
+        let earliest = i64::try_from(earliest).unwrap_or(i64::MAX);
+        match added.iter().find(|of| begin_ns(of) <= earliest) {
+            None => Ok(()),
+            Some(of) => {
+                let at = wire::influxql::rfc3339_short(earliest);
                 let what = format!(
-                    "are several, and {member:?} has all points of before; begin with the one set \
-                     that it is in, and add others for a later period"
+                    "begins too early: there may be points already; from {at} on is late enough"
                 );
-                Err(wrong("set", what))
+                Err(wrong(format!("placement {}", begin_of(of)), what))
             }
-            _ => Ok(()),
         }
+    }
+
+    /// What is wrong where there is no cluster.
+    pub fn is_missing() -> SettingsError {
+        wrong("cluster", "is missing: there is no [influx.cluster]")
+    }
+
+    /// The table as people read it, a set or a period in each line.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("cluster {}", self.cluster)];
+        for set in &self.sets {
+            lines.push(format!("set {}: {}", set.name, set.members.join(", ")));
+        }
+        for of in &self.placement {
+            let split = of.split.unwrap_or(of.sets.len());
+            let (sets, span) = (of.sets.join(", "), &of.span);
+            let begins = begin_of(of);
+            lines.push(format!("period {begins}: {sets}; {split} of them share {span}"));
+        }
+        lines
+    }
+
+    /// The names of all members, each once.
+    pub fn members(&self) -> impl Iterator<Item = &String> {
+        self.sets.iter().flat_map(|set| &set.members)
+    }
+
+    /// The same table with its first periods alone.
+    pub fn first_periods(&self, count: usize) -> Self {
+        let placement = self.placement.iter().take(count).cloned().collect();
+        Self { placement, ..self.clone() }
+    }
+
+    fn has(&self, backend: &str) -> bool {
+        self.members().any(|member| member == backend)
     }
 }
 
+/// When a period begins, in nanoseconds since 1970; with time itself where that can't be read.
+pub fn begin_ns(of: &PlacementSettings) -> i64 {
+    from(of).ok().flatten().unwrap_or(i64::MIN)
+}
+
 /// A period as errors call it.
-fn name_of(of: &PlacementSettings) -> String {
+pub fn begin_of(of: &PlacementSettings) -> String {
     of.from.as_ref().map_or_else(|| "without from".to_owned(), |from| format!("from {from:?}"))
 }
 
 /// When a period begins; `None` is with time itself.
 fn from(of: &PlacementSettings) -> Result<Option<i64>, SettingsError> {
     let Some(text) = &of.from else { return Ok(None) };
-    let at = || format!("placement {}", name_of(of));
+    let at = || format!("placement {}", begin_of(of));
     let time: Timestamp = text
         .parse()
         .map_err(|_| wrong(at(), "is not a time; write it as in \"2026-12-07T00:00:00Z\""))?;
@@ -239,7 +239,7 @@ fn period(
     sets: &[Set],
     before: Option<i64>,
 ) -> Result<Period, SettingsError> {
-    let at = format!("placement {}", name_of(of));
+    let at = format!("placement {}", begin_of(of));
     let from_ns = match (from(of)?, before) {
         (None, None) => i64::MIN,
         (Some(_), None) => return Err(wrong(at, "is the first period, which has no `from`")),

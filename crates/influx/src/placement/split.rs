@@ -1,6 +1,7 @@
 //! What decides which of the sets of a group has a point: a hash of some of what names it.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use twox_hash::XxHash64;
 use wire::line::{measurement, tag_pairs, unescape_name, unescape_tag};
@@ -14,6 +15,20 @@ pub enum SplitBy {
     Point,
     /// The measurement and these tags, in the order of their keys.
     Tags(Vec<Box<[u8]>>),
+}
+
+impl fmt::Display for SplitBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Measurement => f.write_str("measurement"),
+            Self::Series => f.write_str("series"),
+            Self::Point => f.write_str("series and time"),
+            Self::Tags(keys) => {
+                let keys: Vec<_> = keys.iter().map(|key| String::from_utf8_lossy(key)).collect();
+                write!(f, "measurement and {}", keys.join(", "))
+            }
+        }
+    }
 }
 
 /// A hash in the making: XXH64 with seed 0 of parts, each after its length (u32, little-endian).

@@ -24,10 +24,14 @@ pub struct Table {
     pub(super) sets: Vec<Set>,
     /// Each ends where the next one begins; the first begins with time itself.
     pub(super) periods: Vec<Period>,
+    /// Points at or past this time wait until they have a period, in nanoseconds since 1970.
+    pub(super) waits_from_ns: Option<i64>,
+    /// Queries that reach this time are refused, since others know a period that begins there.
+    pub(super) unknown_from_ns: Option<i64>,
 }
 
 /// How points are shared out over a period of their time.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Period {
     pub from_ns: i64,
     pub sets: Vec<SetNumber>,
@@ -38,7 +42,7 @@ pub struct Period {
 }
 
 /// How points of some databases and measurements are shared out.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Rule {
     pub database: Option<Regex>,
     pub measurement: Option<Regex>,
@@ -95,9 +99,36 @@ impl Table {
         behind.checked_sub(1).and_then(|at| self.periods.get(at))
     }
 
+    /// Whether points of this time wait.
+    pub fn holds_back(&self, time_ns: i64) -> bool {
+        self.waits_from_ns.is_some_and(|from| time_ns >= from)
+    }
+
+    /// Whether it has a period at all.
+    pub fn is_empty(&self) -> bool {
+        self.periods.is_empty()
+    }
+
     /// How far ahead of the clock a point can lie that was ever taken.
     pub fn future_max_ns(&self) -> i64 {
         self.periods.iter().map(|period| period.future_max_ns).max().unwrap_or(0)
+    }
+}
+
+impl Table {
+    /// Where the point of a line lies, in words; `None` where it is no line with a time.
+    pub fn explain(&self, db: &str, line: &[u8]) -> Option<String> {
+        let point = wire::line::read(line)?;
+        let period = self.period(point.time_ns)?;
+        let name = wire::line::unescape_name(wire::line::measurement(point.series));
+        let rule = period.rule(db, &name)?;
+        let set = self.sets.get(Placer::default().set(self, db, point.series, point.time_ns))?;
+        let (of, members) = (period.sets.len(), set.members.join(", "));
+        let (name, group, split) = (&set.name, period.group(point.time_ns), rule.split);
+        Some(format!(
+            "set {name}, on {members}: group {group}, shared by {split} of {of} sets, by {}",
+            rule.by
+        ))
     }
 }
 

@@ -8,12 +8,22 @@ use serde::{Deserialize, Serialize};
 use units::Duration;
 
 /// `[influx.cluster]`: backends that share the points out among them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ClusterSettings {
-    /// The name of the cluster. It stands in the journal's directory with all that follows, so that
-    /// no point is ever looked for elsewhere than where it was put; it cannot be changed.
+    /// The name of the cluster. It stands on each member with all that follows, so that no point is
+    /// ever looked for elsewhere than where it was put; it cannot be changed.
     pub name: String,
+    /// How old what was read of a member's table may be while the member is given points and asked;
+    /// it is read twice as often. `weir placement apply` waits for so long, so it is the same in
+    /// all gateways.
+    pub check_interval: Duration,
+}
+
+impl Default for ClusterSettings {
+    fn default() -> Self {
+        Self { name: String::new(), check_interval: Span::from_secs(10).into() }
+    }
 }
 
 /// `[[influx.set]]`: backends that are copies of each other.
@@ -32,7 +42,7 @@ pub struct SetSettings {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PlacementSettings {
     /// The first time of the period, as in `"2026-12-07T00:00:00Z"`; none in the first period. That
-    /// of a period that is added lies further ahead than `future-max`.
+    /// of a period that is added lies further ahead than `future-max` when it is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// The sets that the points are shared out over, in this order.

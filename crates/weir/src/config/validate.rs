@@ -41,7 +41,7 @@ pub fn validate(settings: &Settings) -> Findings {
     for checked in [
         settings.journal.validate().map_err(|error| error.to_string()),
         settings.influx.validate().map_err(|error| error.to_string()),
-        influx::check_cluster(&settings.influx).map_err(|error| error.to_string()),
+        influx::cluster::check(&settings.influx).map_err(|error| error.to_string()),
         settings.postgres.as_ref().map_or(Ok(()), |of| of.validate().map_err(|e| e.to_string())),
         settings.redis.as_ref().map_or(Ok(()), |of| of.validate().map_err(|e| e.to_string())),
         settings.store.validate().map_err(|error| error.to_string()),

@@ -1,16 +1,23 @@
+//! Tests of the parts together; what they share.
+
+mod agreement;
+mod plan;
+
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use wire::influxql;
 use wire::line::{MarkKey, Marks, Options, Precision, normalise};
 
-use super::own::{Membership, OwnLine, OwnLines};
+use super::own::{OwnLine, OwnLines};
 use super::reach::{QueryScope, Reach};
-use super::read::Around;
 use super::table::Placer;
 use super::*;
 use crate::settings::{BackendSettings, BackendTable, Settings};
 
+const TEN_S: Duration = Duration::from_secs(10);
 const HOUR_NS: i64 = 3_600_000_000_000;
 /// The first of December 2026.
 const NOW_NS: i64 = 1_796_083_200_000_000_000;
@@ -106,8 +113,8 @@ fn a_cluster_grows_to_fifty_sets_and_no_point_changes_its_set() {
         let (written, settings) = written(&text, &sets);
         let grown = written.table(&backends(&settings)).unwrap();
         if let Some((table, before)) = &before {
-            let around = Around { now_ns: NOW_NS, ..Around::default() };
-            written.may_follow(before, &around).unwrap();
+            written.keeps(before, &[]).unwrap();
+            written.may_be_added(step, NOW_NS, TEN_S).unwrap();
             let begins = grown.periods.last().unwrap().from_ns;
             for n in 0..2_000_i64 {
                 let (series, time) = (format!("m,host=h{n}"), begins - 1 - n * 97 * HOUR_NS);
@@ -141,7 +148,8 @@ fn every_line_is_one_members_own() {
     let table = Arc::new(by_host);
     let mut all: Vec<OwnLine> = Vec::new();
     for set in 0..3 {
-        let own = OwnLines::new(Arc::clone(&table), set).among("d", body.as_bytes()).to_vec();
+        let own =
+            OwnLines::new(Arc::clone(&table), set).among("d", body.as_bytes()).unwrap().to_vec();
         assert!(own.len() > 30, "{own:?}");
         all.extend(own);
     }
@@ -152,92 +160,6 @@ fn every_line_is_one_members_own() {
         assert_eq!(own.index as usize, n);
         assert_eq!(&body.as_bytes()[own.range.clone()], line);
     }
-}
-
-#[test]
-fn who_is_in_no_set_takes_everything() {
-    let dir = tempfile::tempdir().unwrap();
-    let placement = Arc::new(Placement::new(dir.path()));
-    let mut copy = Membership::new(&placement, "copy");
-    assert!(copy.own().is_none() && copy.has("d", b"m v=1 1\n"));
-    let mut member = Membership::new(&placement, "a");
-    assert!(member.own().is_none());
-    in_force(&placement, "[[placement]]\nsets = [\"a\", \"b\"]", &["a", "b"]).unwrap();
-    copy.renew();
-    member.renew();
-    assert!(copy.own().is_none() && member.own().is_some());
-    let own = (0..100).filter(|n| member.has("d", format!("m,x={n} v=1 1\n").as_bytes())).count();
-    assert!((30..70).contains(&own), "{own}");
-}
-
-fn in_force(placement: &Placement, text: &str, sets: &[&str]) -> Result<(), PlacementError> {
-    let (written, settings) = written(text, sets);
-    let prepared = PreparedTable::new(written.clone(), written.table(&backends(&settings))?);
-    let around = Around { now_ns: NOW_NS, ..Around::default() };
-    Ok(placement.put_in_force(placement.check(Some(prepared), &around)?)?)
-}
-
-const LATER: &str = "[[placement]]\nfrom = \"2027-01-01T00:00:00Z\"\nsets = [\"a\", \"b\"]";
-
-#[test]
-fn what_is_in_force_is_kept_and_followed_by_what_only_adds() {
-    let dir = tempfile::tempdir().unwrap();
-    let first = "[[placement]]\nsets = [\"a\"]\n";
-    in_force(&Placement::new(dir.path()), first, &["a"]).unwrap();
-    let placement = Placement::new(dir.path());
-    let error = placement.check(None, &Around::default()).unwrap_err().to_string();
-    assert!(error.contains("cluster \"c\"") && error.contains("put its tables back"), "{error}");
-    let error = in_force(&placement, "[[placement]]\nsets = [\"a\"]\nspan = \"1d\"", &["a"]);
-    assert!(error.unwrap_err().to_string().contains("stays as it is"));
-    assert!(placement.table().is_none(), "nothing has changed");
-    in_force(&placement, &format!("{first}{LATER}"), &["a", "b"]).unwrap();
-    assert_eq!(placement.table().unwrap().sets().len(), 2);
-    std::fs::write(dir.path().join("placement.json"), "{").unwrap();
-    let error = in_force(&placement, first, &["a"]).unwrap_err().to_string();
-    assert!(error.contains("cannot be read"), "{error}");
-}
-
-#[test]
-fn what_would_have_points_lie_elsewhere_is_refused() {
-    let first = "[[placement]]\nsets = [\"a\"]\n";
-    let (before, _) = written(first, &["a"]);
-    let refusal = |text: &str, sets: &[&str], around: &Around| {
-        let (wanted, _) = written(text, sets);
-        wanted
-            .may_follow(&before, around)
-            .map_or_else(|error| error.to_string(), |()| String::new())
-    };
-    let now = || Around { now_ns: NOW_NS, ..Around::default() };
-    let later = format!("{first}{LATER}");
-    assert_eq!(refusal(first, &["a"], &now()), "");
-    assert_eq!(refusal(&later, &["a", "b"], &now()), "");
-    let has_points = Around { used: vec!["b".to_owned()], ..now() };
-    assert!(refusal(&later, &["a", "b"], &has_points).contains("has points of before"));
-    let too_late = Around { now_ns: NOW_NS + 31 * 24 * HOUR_NS, ..now() };
-    let early = refusal(&later, &["a", "b"], &too_late);
-    assert!(early.contains("from 2027-01-02T00:01:00Z on is late enough"), "{early}");
-    assert!(refusal(&first.replace("\"a\"]", "\"b\"]"), &["b"], &now()).contains("is gone"));
-    // What lets points lie far ahead need not be the last period.
-    let (far, _) = written(&format!("{}future-max = \"90d\"\n{LATER}", first), &["a", "b"]);
-    let third = LATER.replace("01-01T", "02-01T");
-    let (third, _) =
-        written(&format!("{}future-max = \"90d\"\n{LATER}\n{third}", first), &["a", "b"]);
-    let error = third.may_follow(&far, &now()).unwrap_err().to_string();
-    assert!(error.contains("begins too early"), "{error}");
-    let text = "[cluster]\nname = \"c\"\n[[set]]\nname = \"a\"\nmembers = [\"a\", \"z\"]\n";
-    let more: Settings = toml::from_str(&format!("{text}{first}")).unwrap();
-    let more = WrittenTable::of(&more).unwrap().unwrap();
-    let error = more.may_follow(&before, &now()).unwrap_err().to_string();
-    assert!(error.contains("\"z\" as a new member"), "{error}");
-    // The other way round, a member leaves: it is no backend any more.
-    assert!(before.may_follow(&more, &now()).is_ok());
-    let stays = Around { configured: vec!["a".to_owned(), "z".to_owned()], ..now() };
-    let error = before.may_follow(&more, &stays).unwrap_err().to_string();
-    assert!(error.contains("backend \"z\""), "{error}");
-    let (several, _) = written("[[placement]]\nsets = [\"a\", \"b\"]", &["a", "b"]);
-    let used = Around { used: vec!["a".to_owned()], ..now() };
-    assert!(several.may_be_first(&used).is_err() && several.may_be_first(&now()).is_ok());
-    assert!(before.may_be_first(&used).is_ok(), "a lone set is taken as it is");
 }
 
 #[test]

@@ -1,0 +1,254 @@
+//! The table of a gateway: what its file says, what its members say, and what is in force by that.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::Notify;
+
+use super::agreement::{Agreement, MemberTables, check_member};
+use super::file::{self, TableError};
+use super::member::MemberAnswer;
+use super::read::WrittenTable;
+use super::table::Table;
+use crate::settings::SettingsError;
+
+/// The table in force, where there is one.
+#[derive(Debug)]
+pub struct Placement {
+    /// The directory that the table in force is kept in.
+    dir: PathBuf,
+    file: ArcSwapOption<FileTable>,
+    in_force: ArcSwapOption<Table>,
+    agreement: ArcSwap<Agreement>,
+    members: Mutex<HeardMembers>,
+    /// Told when file and members agree on more periods than are kept.
+    more_agreed: Notify,
+    /// Told when a configuration was put in force.
+    changed: Notify,
+}
+
+/// The table that the configuration says.
+#[derive(Debug)]
+struct FileTable {
+    written: WrittenTable,
+    table: Arc<Table>,
+    check_interval: Duration,
+}
+
+/// What members have said, and how much of it is kept.
+#[derive(Debug, Default)]
+struct HeardMembers {
+    /// How many periods are kept on the disk as in force.
+    kept: usize,
+    /// The last table of each.
+    tables: MemberTables,
+    /// When each was asked that has answered since, and what keeps it from being used.
+    fitness: BTreeMap<String, (Instant, Result<(), String>)>,
+}
+
+/// Why a member is neither given points nor asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Its table was not read for too long.
+    NotRead,
+    /// Its table is not the one of the file, in these words.
+    Differs(String),
+}
+
+/// A table that is ready to be in force as far as the members agree.
+#[derive(Debug)]
+pub struct PreparedTable {
+    pub written: WrittenTable,
+    pub table: Table,
+    /// How often the tables of members are read.
+    pub check_interval: Duration,
+}
+
+/// A table that keeps what is in force.
+#[derive(Debug)]
+pub struct CheckedTable {
+    wanted: Option<PreparedTable>,
+    /// How many periods are kept on the disk as in force.
+    kept: usize,
+}
+
+/// A cluster's table can't be in force.
+#[derive(Debug, thiserror::Error)]
+pub enum PlacementError {
+    /// It can't work, or does not keep what is in force.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The one in force can't be read, or is to be without a successor.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+impl Placement {
+    /// No table yet; what was in force is in `dir`.
+    pub fn new(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            file: ArcSwapOption::empty(),
+            in_force: ArcSwapOption::empty(),
+            agreement: ArcSwap::default(),
+            members: Mutex::default(),
+            more_agreed: Notify::new(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// The table of the configuration; `None` where points are not shared out.
+    pub fn table(&self) -> Option<Arc<Table>> {
+        self.file.load().as_ref().map(|file| Arc::clone(&file.table))
+    }
+
+    /// The part of the table that the members agree on; `None` where points are not shared out.
+    pub fn in_force(&self) -> Option<Arc<Table>> {
+        self.in_force.load_full()
+    }
+
+    /// What points past the agreement wait for, in words.
+    pub fn awaited(&self) -> Option<String> {
+        self.agreement.load().awaited.clone()
+    }
+
+    /// How old what was read of a member's table may be; `None` where points are not shared out.
+    pub fn check_interval(&self) -> Option<Duration> {
+        self.file.load().as_ref().map(|file| file.check_interval)
+    }
+
+    /// Looks whether a table keeps what is in force. `configured` are the backends of its file.
+    ///
+    /// # Errors
+    /// When it does not, or what is in force can't be read.
+    pub fn check(
+        &self,
+        wanted: Option<PreparedTable>,
+        configured: &[&str],
+    ) -> Result<CheckedTable, PlacementError> {
+        let kept = file::read(&self.dir)?;
+        match (&wanted, &kept) {
+            (None, Some(kept)) => {
+                return Err(TableError::Gone { cluster: kept.cluster.clone() }.into());
+            }
+            (Some(of), Some(kept)) => of.written.keeps(kept, configured)?,
+            (_, None) => {}
+        }
+        Ok(CheckedTable { wanted, kept: kept.map_or(0, |kept| kept.placement.len()) })
+    }
+
+    /// Puts the table of a configuration in force, as far as members agree.
+    pub fn put_in_force(&self, CheckedTable { wanted, kept }: CheckedTable) {
+        let file = wanted.map(|PreparedTable { written, table, check_interval }| {
+            Arc::new(FileTable { written, table: Arc::new(table), check_interval })
+        });
+        let mut members = self.lock();
+        members.kept = kept.max(members.kept);
+        self.file.store(file.clone());
+        let Some(file) = file else {
+            self.in_force.store(None);
+            return;
+        };
+        let HeardMembers { tables, fitness, .. } = &mut *members;
+        for (member, (_, fit)) in fitness.iter_mut() {
+            *fit = check_member(&file.written, tables, member);
+        }
+        self.agree(&file, &members);
+        self.changed.notify_one();
+    }
+
+    /// Takes what a member has answered that was asked for its table at `asked`.
+    ///
+    /// # Errors
+    /// What keeps it from being given points and from being asked, in words.
+    pub fn hear(&self, member: &str, asked: Instant, answer: MemberAnswer) -> Result<(), String> {
+        let Some(file) = self.file.load_full() else { return Ok(()) };
+        let mut members = self.lock();
+        let HeardMembers { tables, fitness, .. } = &mut *members;
+        let (is_news, fit) = match answer {
+            MemberAnswer::Error(words) => (false, Err(format!("its table can't be read: {words}"))),
+            MemberAnswer::Nothing => {
+                let is_news = tables.remove(member).is_some();
+                (is_news, check_member(&file.written, tables, member))
+            }
+            MemberAnswer::Table(table) => {
+                let is_news = tables.get(member) != Some(&*table);
+                tables.insert(member.to_owned(), *table);
+                (is_news, check_member(&file.written, tables, member))
+            }
+        };
+        fitness.insert(member.to_owned(), (asked, fit.clone()));
+        if is_news {
+            self.agree(&file, &members);
+        }
+        fit
+    }
+
+    /// Whether a backend may be given points and be asked; one in no set may always.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn is_fit(&self, backend: &str) -> Result<(), Unfit> {
+        let Some(file) = self.file.load_full() else { return Ok(()) };
+        if file.table.set_of(backend).is_none() {
+            return Ok(());
+        }
+        match self.lock().fitness.get(backend) {
+            Some((asked, fit)) if asked.elapsed() <= file.check_interval => {
+                fit.clone().map_err(Unfit::Differs)
+            }
+            _ => Err(Unfit::NotRead),
+        }
+    }
+
+    /// Waits until file and members agree on more periods than are kept.
+    pub async fn more_is_agreed(&self) {
+        self.more_agreed.notified().await;
+    }
+
+    /// Has what is agreed on kept, where that has failed.
+    pub fn try_again(&self) {
+        self.more_agreed.notify_one();
+    }
+
+    /// Waits until a configuration may have other members.
+    pub async fn members_changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Keeps the periods that file and members agree on, and puts them in force. Blocks on the
+    /// disk.
+    ///
+    /// # Errors
+    /// When the disk does not take them; what was in force then stays.
+    pub fn keep_agreed(&self) -> Result<(), TableError> {
+        let Some(file) = self.file.load_full() else { return Ok(()) };
+        let agreed = Agreement::between(&file.written, &self.lock().tables, usize::MAX);
+        file::write(&self.dir, &file.written.first_periods(agreed.periods))?;
+        let mut members = self.lock();
+        members.kept = members.kept.max(agreed.periods);
+        if let Some(file) = self.file.load_full() {
+            self.agree(&file, &members);
+        }
+        Ok(())
+    }
+
+    /// Puts in force what is kept and agreed on: at once, so that what is to wait waits.
+    fn agree(&self, file: &FileTable, members: &HeardMembers) {
+        let HeardMembers { tables, kept, .. } = members;
+        let agreement = Agreement::between(&file.written, tables, *kept);
+        self.in_force.store(Some(Arc::new(agreement.part_of(&file.table))));
+        self.agreement.store(Arc::new(agreement));
+        if Agreement::between(&file.written, tables, usize::MAX).periods > *kept {
+            self.more_agreed.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HeardMembers> {
+        // No one panics while holding it, and what it guards is whole at any time.
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,108 @@
+//! `weir placement`: the table that says which servers of a cluster have which points.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::Subcommand;
+use influx::cluster::{self, Mode};
+
+use crate::config::{self, ConfigFile};
+use crate::exit::{BAD_NEWS, DONE, Failure};
+use crate::remote;
+
+/// How long a member may take to tell what it has.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What can be done with a cluster's table.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the table, and whether each member has it. Exit code 3 where one does not, or where
+    /// points wait for a period that is not complete
+    #[command(after_help = "Example:\n  weir placement show --config /etc/weir/weir.toml")]
+    Show {
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Tell where the point of a line lies, or how each statement of a query goes and why; asks
+    /// nobody
+    #[command(after_help = "Examples:\n  \
+        weir placement explain --db sensors 'air,host=a t=21.5 1796083200000000000'\n  \
+        weir placement explain --db sensors \"SELECT mean(t) FROM air WHERE host = 'a'\"")]
+    Explain {
+        #[command(flatten)]
+        config: ConfigFile,
+        /// The database of the point or the query
+        #[arg(long)]
+        db: String,
+        /// A line with its time in nanoseconds, or statements of InfluxQL
+        #[arg(value_name = "LINE|QUERY")]
+        what: String,
+    },
+    /// Put the table of the configuration on all members, and have it used by all gateways whose
+    /// files say the same. Give every gateway its file first; killed at any step, run it again
+    #[command(after_help = "\
+Examples:
+  weir placement apply --dry-run
+  weir placement apply --config /etc/weir/weir.toml
+
+Where periods are added it waits for influx.cluster.check-interval and the longest timeout of a
+member, so that no gateway still writes by the table of before.")]
+    Apply {
+        #[command(flatten)]
+        config: ConfigFile,
+        /// Look at all members and say what would be done; write nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// Does what was asked.
+pub fn run(command: Command, out: &mut dyn Write) -> Result<u8, Failure> {
+    match command {
+        Command::Show { config } => show(&config, out),
+        Command::Explain { config, db, what } => explain(&config, &db, &what, out),
+        Command::Apply { config, dry_run } => apply(&config, dry_run, out),
+    }
+}
+
+fn show(config: &ConfigFile, out: &mut dyn Write) -> Result<u8, Failure> {
+    let settings = config::load(config)?.settings.influx;
+    let view = cluster::view(&settings, TIMEOUT);
+    let view = remote::run(async { view.await.map_err(Failure::other) })?;
+    for line in &view.table {
+        writeln!(out, "{line}")?;
+    }
+    for (name, fit) in &view.members {
+        let words = fit.as_ref().map_or_else(String::as_str, |()| "has the table");
+        writeln!(out, "member {name}: {words}")?;
+    }
+    if let Some(awaited) = &view.awaited {
+        writeln!(out, "{awaited}")?;
+    }
+    let is_well = view.awaited.is_none() && view.members.values().all(Result::is_ok);
+    Ok(if is_well { DONE } else { BAD_NEWS })
+}
+
+fn explain(config: &ConfigFile, db: &str, what: &str, out: &mut dyn Write) -> Result<u8, Failure> {
+    let settings = config::load(config)?.settings.influx;
+    let first = what.split_whitespace().next().unwrap_or_default().to_ascii_uppercase();
+    let is_query = matches!(first.as_str(), "SELECT" | "SHOW" | "EXPLAIN");
+    let lines = match is_query {
+        true => cluster::explain_query(&settings, db, what),
+        false => cluster::explain_line(&settings, db, what).map(|line| vec![line]),
+    };
+    for line in lines.map_err(Failure::other)? {
+        writeln!(out, "{line}")?;
+    }
+    Ok(DONE)
+}
+
+fn apply(config: &ConfigFile, dry_run: bool, out: &mut dyn Write) -> Result<u8, Failure> {
+    let settings = config::load(config)?.settings.influx;
+    let mode = if dry_run { Mode::DryRun } else { Mode::Apply };
+    // Whoever reads it may be gone, which is no reason to leave off half way.
+    let mut say = |line: &str| drop(writeln!(out, "{line}"));
+    let applying = cluster::apply(&settings, mode, &mut say);
+    remote::run(async { applying.await.map_err(Failure::other) })?;
+    Ok(DONE)
+}
