@@ -355,19 +355,37 @@ fn what_no_discard_takes_away_goes_with_its_connection() {
 #[test]
 fn no_function_can_put_a_statement_in_the_place_of_another_clients() {
     const TAKERS: &str = "
-        CREATE FUNCTION takes(n int) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
-            BEGIN EXECUTE format('DEALLOCATE weir_%s', n); EXCEPTION WHEN OTHERS THEN NULL; END;
-            EXECUTE format('PREPARE weir_%s AS SELECT ''stolen''::text', n);
-        EXCEPTION WHEN OTHERS THEN NULL; END $$;
+        CREATE ROLE app LOGIN;
+        CREATE FUNCTION takes(name text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+            BEGIN EXECUTE format('DEALLOCATE %I', name); EXCEPTION WHEN OTHERS THEN NULL; END;
+            EXECUTE format('PREPARE %I AS SELECT ''stolen''::text', name);
+            RETURN 'taken';
+        EXCEPTION WHEN OTHERS THEN RETURN SQLERRM; END $$;
     ";
     let beside = Beside::new(TAKERS, ONE);
+    beside.cluster.sql("ALTER SYSTEM SET log_statement = 'all'");
+    beside.cluster.reload();
+    until_known(&beside);
     let mut ann = beside.through();
     for n in 0..8 {
         prepare(&mut ann, &format!("s{n}"), &format!("SELECT 'ann''s {n}'::text"));
         run(&mut ann, &format!("s{n}"), &[]);
     }
+    // Nobody but whoever reads the server's log knows what they are called there.
+    let log = beside.cluster.log();
+    let name = |n: usize| {
+        let text = format!(": SELECT 'ann''s {n}'::text");
+        let line = log.lines().find(|line| line.contains("execute ") && line.contains(&text));
+        let (_, behind) = line.expect("it is logged").split_once("execute ").unwrap();
+        behind.split(':').next().unwrap().to_owned()
+    };
+    let names: Vec<String> = (0..8).map(name).collect();
+    assert!(names.iter().all(|name| name.starts_with("weir_")), "{names:?}");
     let mut bob = beside.through();
-    asks(&mut bob, "SELECT takes(n) FROM generate_series(0, 50) n");
+    for name in &names {
+        let name = name.split('/').next().unwrap();
+        asks(&mut bob, &format!("SELECT takes('{name}')"));
+    }
     for n in 0..8 {
         let reply = run(&mut ann, &format!("s{n}"), &[]);
         let wanted = format!("ann's {n}");

@@ -1,6 +1,7 @@
 //! A session goes on whose settings no server accepts any more: what they name was dropped, or
 //! another client has done on the connection what they have to come before.
 
+use rig::wait;
 use wire::postgres::frontend::put_query;
 
 use super::beside::{Beside, ONE};
@@ -32,7 +33,8 @@ const CONTENTS: &str = "
 ";
 
 /// Ways in which a setting comes to be refused, and its name.
-const GONE: [(&str, &str, &str); 3] = [
+const GONE: [(&str, &str, &str); 4] = [
+    ("default_tablespace", "SET default_tablespace = 'apart'", "DROP TABLESPACE apart"),
     (
         "default_text_search_config",
         "SET default_text_search_config = 'public.mine'",
@@ -48,6 +50,13 @@ fn a_value_that_nothing_stands_behind_any_more_is_dropped_with_a_warning() {
     for (name, set, drop) in GONE {
         for first in ["SELECT 1", "RESET ALL", "RESET work_mem", "DISCARD ALL", "BEGIN; COMMIT"] {
             let beside = Beside::new(CONTENTS, ONE);
+            if name == "default_tablespace" {
+                beside.cluster.sql("ALTER SYSTEM SET allow_in_place_tablespaces = on");
+                beside.cluster.reload();
+                let is_on = || beside.cluster.value("SHOW allow_in_place_tablespaces") == "on";
+                wait::until("the setting is read", wait::LONG, is_on);
+                beside.cluster.sql("CREATE TABLESPACE apart LOCATION ''");
+            }
             until_known(&beside);
             let mut ann = beside.through_as("app", &[("client_encoding", "LATIN1")]);
             asks(&mut ann, set);

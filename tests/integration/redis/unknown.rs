@@ -163,3 +163,20 @@ fn the_connection_of_what_weir_does_not_know_is_closed_behind_its_transaction() 
         }
     }
 }
+
+#[test]
+fn what_nodes_of_a_cluster_serve_is_a_step_as_for_the_server() {
+    let server = Redis::start_with(&[]);
+    let weir = weir(&[&server], "", "");
+    for step in ["READONLY", "READWRITE", "ASKING"] {
+        for lines in [
+            ["MULTI", "SET k 1", step, "EXEC", "GET k"],
+            ["MULTI", step, "SET k 2", "EXEC", "GET k"],
+            ["MULTI", step, "DISCARD", "GET k", "PING"],
+        ] {
+            let wanted = step_by_step(&mut server.client(), &lines);
+            assert_eq!(step_by_step(&mut client(&weir), &lines), wanted, "{lines:?}");
+            assert_eq!(at_once(&mut client(&weir), &lines), wanted, "{lines:?}");
+        }
+    }
+}

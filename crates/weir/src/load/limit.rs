@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::io::Write;
+use std::time::SystemTime;
 
 use meter::engine::{Load, Outcome, Pace};
 use meter::gate::{Gate, Judgement, Sliding};
 use meter::limit::{FIRST, STEP, Search, SearchResult, StepResult};
+use meter::machine;
 use meter::recorder::Measure;
 use meter::schedule::{Schedule, Segment};
-use meter::summary::Summary;
+use meter::summary::{Summary, date_time};
 
 use super::ended::EndedPiece;
 use super::results::Results;
@@ -37,7 +39,9 @@ pub fn find(
         lines.extend([&line, "\n"]);
         Ok(())
     };
+    let (began, host) = (date_time(SystemTime::now()), machine::host());
     say(format!("the highest rate with {gate}, from {FIRST} a second, in steps of {STEP:?}"))?;
+    say(format!("began {began} on {host}"))?;
     let mut number = 0;
     let found = loop {
         number += 1;
