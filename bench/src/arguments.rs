@@ -85,6 +85,12 @@ pub enum Name {
     CollisionCost,
     /// What detection of overwritten points finds, and the memory that it takes
     Collisions,
+    /// What it costs to share points out over sets, before sinks
+    ClusterCost,
+    /// The field report's cluster beside one InfluxDB: rows a second, and its queries
+    ClusterReport,
+    /// Memory of a gateway while one of 16 members is away
+    ClusterMemory,
     /// p99.9 of acks while dd writes to the same disk
     Disk,
     /// Rows a second into the embedded store, in batches of 30 and of 5,000, and memory meanwhile
@@ -177,6 +183,8 @@ impl Name {
             Self::Requests | Self::Relays | Self::Lines => "InfluxDB gateway",
             Self::Memory | Self::Hung | Self::Disk => "InfluxDB gateway",
             Self::CollisionCost | Self::Collisions => "InfluxDB gateway",
+            Self::ClusterCost | Self::ClusterReport => "InfluxDB gateway",
+            Self::ClusterMemory => "InfluxDB gateway",
             Self::StoreLoad | Self::StoreQueries | Self::StoreDisk => "Embedded store",
             Self::StoreSeries | Self::StoreDecade => "Embedded store",
             Self::RedisRates | Self::RedisServers | Self::RedisMget => "Redis gateway",
@@ -196,8 +204,8 @@ impl Name {
     /// How long one round of one way takes, where the row measures by time.
     pub fn round(self, scale: &Scale) -> Option<Duration> {
         match self {
-            Self::Hung | Self::CollisionCost => Some(hung::RUN),
-            Self::Collisions => None,
+            Self::Hung | Self::CollisionCost | Self::ClusterCost => Some(hung::RUN),
+            Self::Collisions | Self::ClusterReport | Self::ClusterMemory => None,
             Self::Memory | Self::PostgresIdle | Self::RedisIdle | Self::RedisBurst => None,
             Self::StoreLoad | Self::StoreQueries | Self::StoreDisk => None,
             Self::StoreSeries | Self::StoreDecade => None,

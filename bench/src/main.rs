@@ -28,7 +28,7 @@ pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 type Measure = fn(&Scale) -> Outcome<Vec<Row>>;
 
-const ALL: [(Name, Measure); 45] = [
+const ALL: [(Name, Measure); 48] = [
     (Name::Requests, rows::requests::measure),
     (Name::Relays, rows::relays::measure),
     (Name::Lines, rows::lines::measure),
@@ -36,6 +36,9 @@ const ALL: [(Name, Measure); 45] = [
     (Name::Hung, rows::hung::measure),
     (Name::CollisionCost, rows::collisions::cost),
     (Name::Collisions, rows::collisions::finds),
+    (Name::ClusterCost, rows::cluster::cost),
+    (Name::ClusterReport, rows::cluster::report),
+    (Name::ClusterMemory, rows::cluster::memory),
     (Name::Disk, rows::disk::measure),
     (Name::StoreLoad, rows::store::load::measure),
     (Name::StoreQueries, rows::store::queries::measure),

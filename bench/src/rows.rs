@@ -1,6 +1,7 @@
 //! The rows of the table, one idea each.
 
 pub mod aof;
+pub mod cluster;
 pub mod collisions;
 pub mod dd;
 pub mod disk;

@@ -6,8 +6,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub const DATABASE: &str = "bench";
 #[derive(Default)]
 struct State {
     lines: AtomicU64,
+    /// The body of the last write to the database of a cluster's table.
+    table: Mutex<Vec<u8>>,
     hangs: AtomicBool,
 }
 
@@ -50,14 +52,15 @@ fn serve(mut stream: TcpStream, state: &State) -> io::Result<()> {
         let (head, begun) = (String::from_utf8_lossy(&buffer[..end]).into_owned(), end + 4);
         let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
         let mut left = length(&head);
-        let is_query = target.starts_with("/query");
+        let is_table = target.contains("db=_weir");
+        let is_read = is_table || target.starts_with("/query");
         let mut body = Vec::new();
         let mut lines = 0;
         let mut from = begun;
         loop {
             let take = left.min(filled - from);
             let part = &buffer[from..from + take];
-            if is_query {
+            if is_read {
                 body.extend_from_slice(part);
             } else {
                 lines += memchr::memchr_iter(b'\n', part).count() as u64;
@@ -102,6 +105,14 @@ fn answer(state: &State, head: &str, target: &str, body: Vec<u8>, lines: u64) ->
             state.hangs.store(target == "/hang", Ordering::SeqCst);
             text(String::new())
         }
+        "/write" if target.contains("db=_weir") => {
+            *state.table.lock().unwrap_or_else(PoisonError::into_inner) = body;
+            b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()
+        }
+        "/query" if memchr::memmem::find(&body, b"%22table%22").is_some() => {
+            let table = state.table.lock().unwrap_or_else(PoisonError::into_inner);
+            text(table_answer(&table))
+        }
         "/query" | "/ping" => {
             let start = head.lines().next().unwrap_or_default().to_owned();
             let request = Message { start, headers: Vec::new(), body };
@@ -116,4 +127,13 @@ fn answer(state: &State, head: &str, target: &str, body: Vec<u8>, lines: u64) ->
             b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()
         }
     }
+}
+
+/// What a query for the table is answered that was written so.
+fn table_answer(line: &[u8]) -> String {
+    let line = String::from_utf8_lossy(line);
+    let field = line.split_once('"').and_then(|(_, rest)| rest.rsplit_once('"'));
+    let field = field.map(|(field, _)| field.replace("\\\"", "\"").replace("\\\\", "\\"));
+    let series = field.map(|field| serde_json::json!([{ "values": [[0, field]] }]));
+    serde_json::json!({ "results": [{ "series": series }] }).to_string()
 }

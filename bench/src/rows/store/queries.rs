@@ -95,6 +95,9 @@ fn is_same(theirs: &Json, ours: &Json) -> bool {
 pub struct Compared {
     /// How many times longer InfluxDB takes.
     pub ratio: f64,
+    /// The medians of the times.
+    pub theirs_ms: f64,
+    pub ours_ms: f64,
     /// The same in words.
     pub note: String,
     /// The times of all runs, by database.
@@ -115,7 +118,7 @@ pub fn compare(theirs: &mut Client, ours: &mut Client, q: &str) -> Outcome<Compa
     let note = format!("`{q}`: InfluxDB {their_ms:.2} ms, Weir {our_ms:.2} ms, {ratio:.1}");
     let series = [("InfluxDB", their_times), ("Weir", our_times)]
         .map(|(name, times)| Series::new(format!("{name}, {q}"), unit::MS, &times));
-    Ok(Compared { ratio, note, series })
+    Ok(Compared { ratio, theirs_ms: their_ms, ours_ms: our_ms, note, series })
 }
 
 fn measured(theirs: &mut Client, ours: &mut Client, rows: u64, when: &str) -> Vec<Row> {

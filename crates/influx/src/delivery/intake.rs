@@ -139,7 +139,7 @@ impl Intake {
                     }
                     let share = match self.membership.own() {
                         None => Share::All,
-                        Some(own) => match own.among(points.db, points.lines) {
+                        Some(own) => match own.among(record.position.0, points.db, points.lines) {
                             Some(lines) => Share::Own(lines),
                             None if window.is_empty() => return Some(Next::HeldBack),
                             None => return Some(Next::Window),

@@ -12,6 +12,7 @@ use super::agreement::{Agreement, MemberTables, check_member};
 use super::file::{self, TableError};
 use super::member::MemberAnswer;
 use super::read::WrittenTable;
+use super::shares::RecordShares;
 use super::table::Table;
 use crate::settings::SettingsError;
 
@@ -23,6 +24,7 @@ pub struct Placement {
     file: ArcSwapOption<FileTable>,
     in_force: ArcSwapOption<Table>,
     agreement: ArcSwap<Agreement>,
+    shares: Arc<RecordShares>,
     members: Mutex<HeardMembers>,
     /// Told when file and members agree on more periods than are kept.
     more_agreed: Notify,
@@ -94,6 +96,7 @@ impl Placement {
             file: ArcSwapOption::empty(),
             in_force: ArcSwapOption::empty(),
             agreement: ArcSwap::default(),
+            shares: Arc::default(),
             members: Mutex::default(),
             more_agreed: Notify::new(),
             changed: Notify::new(),
@@ -108,6 +111,11 @@ impl Placement {
     /// The part of the table that the members agree on; `None` where points are not shared out.
     pub fn in_force(&self) -> Option<Arc<Table>> {
         self.in_force.load_full()
+    }
+
+    /// What the last records are shared out to, for all deliveries.
+    pub fn shares(&self) -> &Arc<RecordShares> {
+        &self.shares
     }
 
     /// What points past the agreement wait for, in words.

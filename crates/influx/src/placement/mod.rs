@@ -4,14 +4,14 @@
 //! The [`Table`] is a pure function of what the configuration says, and of a point's database,
 //! series and time. It stands on each member, too, so that gateways side by side have the same one:
 //! in force is what a gateway's file and its members' tables agree on. Whoever delivers asks it for
-//! a member's [`OwnLines`](own::OwnLines), whoever admits which points could not be found again,
+//! a member's own lines, whoever admits which points could not be found again,
 //! whoever asks for the [`Reach`] of a query.
 
 // Layers, from the top down.
 //   apply
 //   own
 //   gateway
-//   file
+//   file, shares
 //   agreement
 //   member, reach, taken
 //   read
@@ -26,6 +26,7 @@ mod member;
 mod own;
 mod reach;
 mod read;
+mod shares;
 mod split;
 mod table;
 mod taken;
@@ -35,8 +36,9 @@ mod tests;
 pub use self::agreement::judge;
 pub use self::gateway::{CheckedTable, Placement, PlacementError, PreparedTable, Unfit};
 pub use self::member::{DATABASE, MemberAnswer, QUERY};
-pub use self::own::{BatchTable, Membership, OwnLine};
+pub use self::own::{BatchTable, Membership};
 pub use self::reach::{QueryScope, Reach};
 pub use self::read::WrittenTable;
+pub use self::shares::OwnLine;
 pub use self::table::{Set, SetNumber, Table};
 pub use self::taken::NotTaken;

@@ -1,12 +1,13 @@
 //! A member's own lines among those of a record.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use wire::line::{points, read};
-
 use super::gateway::Placement;
+use super::shares::{OwnLine, RecordShares, SharedOut};
 use super::table::{Placer, SetNumber, Table};
+
+/// Bytes of lines from which it is worth keeping for others what a record is shared out to.
+const KEPT_RECORD_MIN: usize = 512;
 
 /// The table that a delivery's batch was chosen by.
 #[derive(Clone, Debug)]
@@ -79,8 +80,7 @@ impl Membership {
 
     /// Whether a line of `db` is its own.
     pub fn has(&mut self, db: &str, line: &[u8]) -> bool {
-        let is_own = |own: &mut OwnLines| own.among(db, line).is_some_and(|own| !own.is_empty());
-        self.own.as_mut().is_none_or(is_own)
+        self.own.as_mut().is_none_or(|own| own.has(db, line))
     }
 }
 
@@ -89,49 +89,41 @@ impl Membership {
 pub struct OwnLines {
     table: Arc<Table>,
     set: SetNumber,
+    shares: Arc<RecordShares>,
     placer: Placer,
-    /// The lines of the last record, as far as they are its own.
-    lines: Vec<OwnLine>,
-}
-
-/// A line of a record that is the member's own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnLine {
-    /// Its place among the record's lines, from 0.
-    pub index: u32,
-    /// Its bytes among the record's, with its newline.
-    pub range: Range<usize>,
+    /// What the last record is shared out to.
+    last: Arc<SharedOut>,
 }
 
 impl OwnLines {
-    /// Of a member of this set.
-    pub fn new(table: Arc<Table>, set: SetNumber) -> Self {
-        Self { table, set, placer: Placer::default(), lines: Vec::new() }
-    }
-
     fn by(batch: &BatchTable) -> Option<Self> {
-        batch.table.clone().map(|(table, set)| Self::new(table, set))
+        let (table, set) = batch.table.clone()?;
+        let shares = Arc::clone(batch.placement.shares());
+        Some(Self { table, set, shares, placer: Placer::default(), last: Arc::default() })
     }
 
-    /// The lines of a record of `db` that are the member's own; `None` where a line of the record
-    /// has no set yet.
-    pub fn among(&mut self, db: &str, lines: &[u8]) -> Option<&[OwnLine]> {
-        self.lines.clear();
-        let mut start = 0;
-        for (index, line) in points(lines).enumerate() {
-            let range = start..start + line.len();
-            start = range.end;
-            let Some(point) = read(line) else { continue };
-            if self.table.holds_back(point.time_ns) {
-                return None;
+    /// The lines of the record of `db` at a position that are the member's own; `None` where a line
+    /// of the record has no set yet.
+    pub fn among(&mut self, position: u64, db: &str, lines: &[u8]) -> Option<&[OwnLine]> {
+        let is_short = lines.len() < KEPT_RECORD_MIN;
+        let found = if is_short { None } else { self.shares.find(&self.table, position) };
+        self.last = match found {
+            Some(found) => found,
+            None => {
+                let new = SharedOut::of(&mut self.placer, &self.table, db, lines)?;
+                let new = Arc::new(new);
+                if !is_short {
+                    self.shares.keep(&self.table, position, &new);
+                }
+                new
             }
-            let set = self.placer.set(&self.table, db, point.series, point.time_ns);
-            if set == self.set {
-                // More than 2^32 lines do not fit a record.
-                let index = u32::try_from(index).unwrap_or(u32::MAX);
-                self.lines.push(OwnLine { index, range });
-            }
-        }
-        Some(&self.lines)
+        };
+        Some(self.last.of_set(self.set))
+    }
+
+    /// Whether a line of `db` is the member's own.
+    fn has(&mut self, db: &str, line: &[u8]) -> bool {
+        let shared = SharedOut::of(&mut self.placer, &self.table, db, line);
+        shared.is_some_and(|shared| !shared.of_set(self.set).is_empty())
     }
 }

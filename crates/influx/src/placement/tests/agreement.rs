@@ -206,7 +206,7 @@ fn a_member_takes_its_own_lines_as_far_as_all_agree() {
     copy.renew();
     member.renew();
     assert!(copy.own().is_none() && placement.is_fit("copy").is_ok());
-    assert!(member.own().unwrap().among("d", b"m v=1 1\n").is_none(), "nothing is in force");
+    assert!(member.own().unwrap().among(0, "d", b"m v=1 1\n").is_none(), "nothing is in force");
     assert_eq!(placement.is_fit("a"), Err(Unfit::NotRead));
     assert!(member.table().awaited().contains("weir placement apply"));
     let (table, _) = written("[[placement]]\nsets = [\"a\", \"b\"]", &["a", "b"]);

@@ -4,15 +4,14 @@ mod agreement;
 mod plan;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use wire::influxql;
 use wire::line::{MarkKey, Marks, Options, Precision, normalise};
 
-use super::own::{OwnLine, OwnLines};
 use super::reach::{QueryScope, Reach};
+use super::shares::{OwnLine, SharedOut};
 use super::table::Placer;
 use super::*;
 use crate::settings::{BackendSettings, BackendTable, Settings};
@@ -37,7 +36,7 @@ fn written(placement: &str, sets: &[&str]) -> (WrittenTable, Settings) {
     (WrittenTable::of(&settings).unwrap().unwrap(), settings)
 }
 
-fn table(placement: &str, sets: &[&str]) -> Table {
+pub fn table(placement: &str, sets: &[&str]) -> Table {
     let (written, settings) = written(placement, sets);
     written.table(&backends(&settings)).unwrap()
 }
@@ -145,13 +144,12 @@ fn every_line_is_one_members_own() {
         &["a", "b", "c"],
     );
     let body: String = (0..200).map(|n| format!("m,host=h{n} s=\"a\nb\",v={n} {n}\n")).collect();
-    let table = Arc::new(by_host);
     let mut all: Vec<OwnLine> = Vec::new();
+    let shared = SharedOut::of(&mut Placer::default(), &by_host, "d", body.as_bytes()).unwrap();
     for set in 0..3 {
-        let own =
-            OwnLines::new(Arc::clone(&table), set).among("d", body.as_bytes()).unwrap().to_vec();
+        let own = shared.of_set(set);
         assert!(own.len() > 30, "{own:?}");
-        all.extend(own);
+        all.extend_from_slice(own);
     }
     all.sort_by_key(|line| line.index);
     let lines: Vec<&[u8]> = wire::line::points(body.as_bytes()).collect();
