@@ -2,6 +2,7 @@
 
 mod asked;
 mod gateways;
+mod verified;
 
 use std::collections::BTreeSet;
 use std::fs;

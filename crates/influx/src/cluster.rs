@@ -9,7 +9,7 @@ use wire::influxql;
 use crate::backends::member_answers;
 use crate::clock::now_ns;
 use crate::front::routing;
-pub use crate::placement::apply::{ApplyError, Mode};
+pub use crate::placement::tools::{ClusterError, Difference, Mode, Verification};
 use crate::placement::{self, QueryScope, Table, WrittenTable};
 use crate::settings::{Settings, SettingsError};
 
@@ -40,15 +40,27 @@ pub async fn apply(
     settings: &Settings,
     mode: Mode,
     say: &mut dyn FnMut(&str),
-) -> Result<(), ApplyError> {
-    placement::apply::apply(settings, mode, now_ns(), say).await
+) -> Result<(), ClusterError> {
+    placement::tools::apply(settings, mode, now_ns(), say).await
+}
+
+/// Compares the members of each set; `tell` is told of each slice that differs.
+///
+/// # Errors
+/// When a member does not answer; what was told until then differs.
+pub async fn verify(
+    settings: &Settings,
+    wanted: Verification,
+    tell: &mut dyn FnMut(&Difference),
+) -> Result<u64, ClusterError> {
+    placement::tools::verify(settings, wanted, tell).await
 }
 
 /// Reads the table of the settings, and what each member has of it within `timeout`.
 ///
 /// # Errors
 /// When there is none, or one that can't work.
-pub async fn view(settings: &Settings, timeout: Duration) -> Result<ClusterView, ApplyError> {
+pub async fn view(settings: &Settings, timeout: Duration) -> Result<ClusterView, ClusterError> {
     let (written, _) = table(settings)?;
     let answers = member_answers(&settings.backends()?, written.members(), timeout).await?;
     let (members, awaited) = placement::judge(&written, answers);
@@ -59,7 +71,7 @@ pub async fn view(settings: &Settings, timeout: Duration) -> Result<ClusterView,
 ///
 /// # Errors
 /// When there is no such table, or it is no line with a time.
-pub fn explain_line(settings: &Settings, db: &str, line: &str) -> Result<String, ApplyError> {
+pub fn explain_line(settings: &Settings, db: &str, line: &str) -> Result<String, ClusterError> {
     let (_, table) = table(settings)?;
     table.explain(db, line.as_bytes()).ok_or_else(|| {
         let what = format!("{line:?} is not a point with a time in nanoseconds");
@@ -75,7 +87,7 @@ pub fn explain_query(
     settings: &Settings,
     db: &str,
     query: &str,
-) -> Result<Vec<String>, ApplyError> {
+) -> Result<Vec<String>, ClusterError> {
     let (_, table) = table(settings)?;
     let statements = influxql::parse(query, &influxql::Params::default());
     let statements = statements
@@ -84,7 +96,7 @@ pub fn explain_query(
     Ok(statements.iter().map(|statement| routing::explain(&table, statement, scope)).collect())
 }
 
-fn table(settings: &Settings) -> Result<(WrittenTable, Table), ApplyError> {
+fn table(settings: &Settings) -> Result<(WrittenTable, Table), ClusterError> {
     let written = WrittenTable::of(settings)?.ok_or_else(WrittenTable::is_missing)?;
     let table = written.table(&settings.backends()?)?;
     Ok((written, table))

@@ -21,7 +21,7 @@
 //   a point overwrites another one: collisions/window.rs; collisions/share.rs says at how many of
 //     them it is looked
 //   a point lies in a set of a cluster: placement/table.rs; delivery/intake.rs takes a member's own
-//   a member has the cluster's table: placement/agreement.rs; placement/apply/plan.rs puts it there
+//   a member has the cluster's table: placement/agreement.rs; placement/tools/plan.rs puts it there
 //   a query can have points in a set: placement/reach.rs; front/routing.rs asks those sets
 //   a query finds a backend: backends/mod.rs; the store's is answered by front/ask.rs
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::Subcommand;
-use influx::cluster::{self, Mode};
+use influx::cluster::{self, Difference, Mode, Verification};
 
 use crate::config::{self, ConfigFile};
 use crate::exit::{BAD_NEWS, DONE, Failure};
@@ -54,6 +54,22 @@ member, so that no gateway still writes by the table of before.")]
         #[arg(long)]
         dry_run: bool,
     },
+    /// Compare the members of each set, slice by slice, and list what differs: by how many values
+    /// each field has, with --deep by all that they have. Exit code 3 where something differs. What
+    /// still waits for a member differs, too
+    #[command(after_help = "Examples:\n  \
+        weir placement verify\n  \
+        weir placement verify --deep --slice 1h")]
+    Verify {
+        #[command(flatten)]
+        config: ConfigFile,
+        /// Read and compare all points, which takes as long as a copy of them
+        #[arg(long)]
+        deep: bool,
+        /// How long a slice is
+        #[arg(long, value_name = "DURATION", default_value = "1d")]
+        slice: units::Duration,
+    },
 }
 
 /// Does what was asked.
@@ -62,6 +78,9 @@ pub fn run(command: Command, out: &mut dyn Write) -> Result<u8, Failure> {
         Command::Show { config } => show(&config, out),
         Command::Explain { config, db, what } => explain(&config, &db, &what, out),
         Command::Apply { config, dry_run } => apply(&config, dry_run, out),
+        Command::Verify { config, deep, slice } => {
+            verify(&config, Verification { slice: slice.get(), is_deep: deep }, out)
+        }
     }
 }
 
@@ -105,4 +124,17 @@ fn apply(config: &ConfigFile, dry_run: bool, out: &mut dyn Write) -> Result<u8, 
     let applying = cluster::apply(&settings, mode, &mut say);
     remote::run(async { applying.await.map_err(Failure::other) })?;
     Ok(DONE)
+}
+
+fn verify(config: &ConfigFile, wanted: Verification, out: &mut dyn Write) -> Result<u8, Failure> {
+    let settings = config::load(config)?.settings.influx;
+    let mut differing = 0_u64;
+    let mut tell = |difference: &Difference| {
+        differing += 1;
+        drop(writeln!(out, "{difference}"));
+    };
+    let verifying = cluster::verify(&settings, wanted, &mut tell);
+    let compared = remote::run(async { verifying.await.map_err(Failure::other) })?;
+    writeln!(out, "{compared} slices compared, {differing} differ")?;
+    Ok(if differing == 0 { DONE } else { BAD_NEWS })
 }

@@ -8,7 +8,7 @@
 //! whoever asks for the [`Reach`] of a query.
 
 // Layers, from the top down.
-//   apply
+//   tools
 //   own
 //   gateway
 //   file, shares
@@ -19,7 +19,6 @@
 //   split
 
 mod agreement;
-pub mod apply;
 mod file;
 mod gateway;
 mod member;
@@ -32,6 +31,7 @@ mod table;
 mod taken;
 #[cfg(test)]
 mod tests;
+pub mod tools;
 
 pub use self::agreement::judge;
 pub use self::gateway::{CheckedTable, Placement, PlacementError, PreparedTable, Unfit};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::super::WrittenTable;
-use super::super::apply::{FoundMember, Plan, PlanError};
 use super::super::member::{DiskNumber, MemberAnswer, MemberTable};
 use super::super::read::begin_ns;
+use super::super::tools::{FoundMember, Plan, PlanError};
 use super::agreement::{FIRST, LATER, file, on};
 use super::{NOW_NS, TEN_S};
 

@@ -1,4 +1,4 @@
-//! A member as the one who applies a table sees it.
+//! The server of a member, asked by hand.
 
 use std::time::Duration;
 
@@ -7,15 +7,30 @@ use serde_json::Value;
 use wire::influxql::quote_identifier;
 
 use super::super::member::{DATABASE, MemberAnswer, MemberTable, QUERY};
-use super::failure::ApplyError;
+use super::super::read::WrittenTable;
+use super::failure::ClusterError;
 use super::plan::FoundMember;
 use crate::catalogue::{Listing, list_databases};
 use crate::client::answer::{Answer, Missing};
 use crate::client::{Client, ClientError};
-use crate::settings::ServerSettings;
+use crate::settings::{BackendSettings, ServerSettings};
 
 /// How long a question about a member may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The servers of a table's members.
+///
+/// # Errors
+/// When a password or certificate file cannot be read.
+pub fn servers(
+    written: &WrittenTable,
+    backends: &[BackendSettings],
+) -> Result<Vec<MemberServer>, ClientError> {
+    let server = |name: &String| {
+        backends.iter().find(|backend| backend.name() == name)?.server().map(MemberServer::new)
+    };
+    written.members().filter_map(server).collect()
+}
 
 /// The server of a member.
 pub struct MemberServer {
@@ -39,12 +54,17 @@ impl MemberServer {
         &self.name
     }
 
-    fn failed(&self, words: impl Into<String>) -> ApplyError {
-        ApplyError::Member { name: self.name.clone(), words: words.into() }
+    /// That something of it failed, in these words.
+    pub fn failed(&self, words: impl Into<String>) -> ClusterError {
+        ClusterError::Member { name: self.name.clone(), words: words.into() }
     }
 
-    async fn ask(&self, text: &str) -> Result<Value, ApplyError> {
-        let answer = self.client.ask(&[("q", text)], TIMEOUT).await;
+    /// What it answers to a statement.
+    ///
+    /// # Errors
+    /// When it does not answer, or refuses.
+    pub async fn ask(&self, text: &str) -> Result<Value, ClusterError> {
+        let answer = self.client.ask(&[("q", text), ("epoch", "ns")], TIMEOUT).await;
         let answer = answer.map_err(|error| self.failed(error.to_string()))?;
         if let Some(words) = answer.refused() {
             return Err(self.failed(words));
@@ -57,7 +77,7 @@ impl MemberServer {
     ///
     /// # Errors
     /// When it does not say.
-    pub async fn found(&self) -> Result<FoundMember, ApplyError> {
+    pub async fn found(&self) -> Result<FoundMember, ClusterError> {
         let answer = self.client.ask(&[("q", QUERY)], TIMEOUT).await;
         let answer = answer.map_err(|error| self.failed(error.to_string()))?;
         let answer = MemberAnswer::read(answer.status, &answer.body);
@@ -73,7 +93,7 @@ impl MemberServer {
     ///
     /// # Errors
     /// When it does not list them.
-    pub async fn databases(&self) -> Result<Listing, ApplyError> {
+    pub async fn databases(&self) -> Result<Listing, ClusterError> {
         let listing = list_databases(&self.client, TIMEOUT).await;
         let mut listing = listing.map_err(|words| self.failed(words))?;
         listing.databases.retain(|name, _| name != DATABASE && name != "_internal");
@@ -84,7 +104,7 @@ impl MemberServer {
     ///
     /// # Errors
     /// When it does not answer.
-    pub async fn point_past(&self, from_ns: i64) -> Result<Option<String>, ApplyError> {
+    pub async fn point_past(&self, from_ns: i64) -> Result<Option<String>, ClusterError> {
         for (db, policies) in &self.databases().await?.databases {
             for policy in policies.policies.keys() {
                 let place = format!("{}.{}", quote_identifier(db), quote_identifier(policy));
@@ -102,7 +122,7 @@ impl MemberServer {
     ///
     /// # Errors
     /// When it refuses.
-    pub async fn create(&self, all: &Listing) -> Result<(), ApplyError> {
+    pub async fn create(&self, all: &Listing) -> Result<(), ClusterError> {
         let own = self.databases().await?;
         for db in all.databases.keys().filter(|db| !own.databases.contains_key(*db)) {
             for statement in all.creation(db, "") {
@@ -116,7 +136,7 @@ impl MemberServer {
     ///
     /// # Errors
     /// When it does not take it; where it may not make the database, with what to grant.
-    pub async fn put(&self, table: &MemberTable) -> Result<(), ApplyError> {
+    pub async fn put(&self, table: &MemberTable) -> Result<(), ClusterError> {
         let line = Bytes::from(table.line());
         let answer = self.write(line.clone()).await?;
         let answer = match answer {
@@ -133,13 +153,15 @@ impl MemberServer {
         }
     }
 
-    async fn write(&self, line: Bytes) -> Result<Answer, ApplyError> {
+    async fn write(&self, line: Bytes) -> Result<Answer, ClusterError> {
         let answer = self.client.write(DATABASE, "", line).await;
         answer.map_err(|error| self.failed(error.to_string()))
     }
 
-    fn needs_database(&self, error: &ApplyError) -> ApplyError {
-        let ApplyError::Member { words, .. } = error else { return self.failed(error.to_string()) };
+    fn needs_database(&self, error: &ClusterError) -> ClusterError {
+        let ClusterError::Member { words, .. } = error else {
+            return self.failed(error.to_string());
+        };
         let user = quote_identifier(&self.user);
         self.failed(format!(
             "{words}; as an administrator there: CREATE DATABASE {DATABASE}; \

@@ -1,27 +1,15 @@
 //! Brings the table of a configuration onto the members of its cluster, so that all gateways that
 //! have the same one may use it. It may be killed at any step, and is run again then.
 
-// Layers, from the top down.
-//   server
-//   failure
-//   plan
-
-mod failure;
-mod plan;
-mod server;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use self::failure::ApplyError;
-pub use self::plan::Plan;
-#[cfg(test)]
-pub use self::plan::{FoundMember, PlanError};
-use self::server::MemberServer;
-use super::member::MemberTable;
-use super::read::WrittenTable;
+use super::super::member::MemberTable;
+use super::super::read::WrittenTable;
+use super::failure::ClusterError;
+use super::plan::Plan;
+use super::server::{MemberServer, servers};
 use crate::catalogue::Listing;
-use crate::client::ClientError;
 use crate::settings::{BackendSettings, Settings};
 
 /// What is to be done with a table.
@@ -41,7 +29,7 @@ pub async fn apply(
     mode: Mode,
     now_ns: i64,
     say: &mut dyn FnMut(&str),
-) -> Result<(), ApplyError> {
+) -> Result<(), ClusterError> {
     let backends = settings.backends()?;
     let written = WrittenTable::of(settings)?.ok_or_else(WrittenTable::is_missing)?;
     written.table(&backends)?;
@@ -94,33 +82,23 @@ fn longest_timeout(backends: &[BackendSettings]) -> Duration {
     timeouts.max().unwrap_or_default()
 }
 
-fn servers(
-    written: &WrittenTable,
-    backends: &[BackendSettings],
-) -> Result<Vec<MemberServer>, ClientError> {
-    let server = |name: &String| {
-        backends.iter().find(|backend| backend.name() == name)?.server().map(MemberServer::new)
-    };
-    written.members().filter_map(server).collect()
-}
-
 async fn have_no_points_past(
     servers: &[MemberServer],
     plan: &Plan,
     from_ns: i64,
-) -> Result<(), ApplyError> {
+) -> Result<(), ClusterError> {
     for server in servers.iter().filter(|server| !plan.is_new(server.name())) {
         if let Some(place) = server.point_past(from_ns).await? {
             let from = wire::influxql::rfc3339_short(from_ns);
             let words = format!("it has points of {place} at or past {from}: begin later");
-            return Err(ApplyError::Member { name: server.name().to_owned(), words });
+            return Err(ClusterError::Member { name: server.name().to_owned(), words });
         }
     }
     Ok(())
 }
 
 /// The databases and policies of all members.
-async fn all_databases(servers: &[MemberServer]) -> Result<Listing, ApplyError> {
+async fn all_databases(servers: &[MemberServer]) -> Result<Listing, ClusterError> {
     let mut all = Listing::default();
     for server in servers {
         all.unite(&server.databases().await?);

@@ -1,12 +1,12 @@
-//! Why a table could not be applied.
+//! Why nothing comes of what is to be done with a cluster's members.
 
 use super::plan::PlanError;
 use crate::client::ClientError;
 use crate::settings::{BackendError, SettingsError};
 
-/// A table could not be applied; members may have it, and it is not in force.
+/// What was to be done with members did not come about.
 #[derive(Debug, thiserror::Error)]
-pub enum ApplyError {
+pub enum ClusterError {
     /// The configuration has none, or one that can't work.
     #[error(transparent)]
     Settings(#[from] SettingsError),
