@@ -280,7 +280,8 @@ fn a_module_takes_only_from_those_below_it() {
 
 #[test]
 fn records_come_into_the_journal_of_influxdb_by_one_way() {
-    const CALLS: [&str; 3] = ["append_if(", "appender.append(", "append_from_anywhere("];
+    const CALLS: [&str; 4] =
+        ["append_if(", "appender.append(", "append_from_anywhere(", "Appender"];
     const ADMISSION: &str = "crates/influx/src/admission/";
     let mut found = Vec::new();
     for source in Source::production() {

@@ -13,5 +13,6 @@ mod echo;
 mod encrypted;
 mod lanes;
 mod outlets;
+mod own;
 mod serve;
 mod unix;

@@ -148,7 +148,7 @@ fn a_search_judges_its_steps_by_stretches_too() {
     let words = ["--find-limit", "p99>1h in any 1s"];
     let mut child = load(place.path(), &format!("http://{}/", server()), &words);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let step = lines.nth(1).unwrap().unwrap();
+    let step = lines.nth(2).unwrap().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     let seen = step.contains("missed, p99>1h in any 1s: it was") && step.contains(" in the 1 s up");

@@ -1,5 +1,4 @@
 //! Logging of a whole process: the test runs itself as a child that logs.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,7 +12,7 @@ fn a_process_logs_json_to_standard_error() {
     if std::env::var_os(CHILD).is_some() {
         return child();
     }
-    let test = "a_process_logs_json_to_standard_error";
+    let test = "log::a_process_logs_json_to_standard_error";
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(CHILD, "1")
@@ -27,7 +26,7 @@ fn a_process_logs_json_to_standard_error() {
     assert_eq!((found("hello"), found("trouble"), found("quiet")), (1, 1, 0), "{text}");
     let again = lines.iter().find(|l| l["repeated"] == 999).unwrap();
     assert_eq!(again["message"], "again: trouble code=7");
-    assert_eq!(again["source"], "log");
+    assert_eq!(again["source"], "suite::log");
 }
 
 fn child() {

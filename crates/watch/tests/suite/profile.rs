@@ -1,5 +1,4 @@
 //! A profile taken from a busy process, read by `go tool pprof` where that is installed.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 use std::io::Read as _;
 use std::process::Command;
