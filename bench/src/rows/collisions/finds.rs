@@ -63,8 +63,7 @@ fn at_20_000(length: Duration) -> Outcome<Row> {
         memory(&stand.weir)
     );
     let figure = "share of points looked at, 20,000 lines/s of two fields";
-    let row =
-        Row::judged(figure, share(&stand.weir), unit::RATIO, FigureTarget::at_least(1.0, 1.0));
+    let row = Row::judged(figure, share(&stand.weir), unit::RATIO, FigureTarget::whole());
     Ok(row.noted(vec![note]).repeat(REPEAT))
 }
 
@@ -189,7 +188,7 @@ fn planted(lines: u64) -> Outcome<Vec<Row>> {
             "planted collisions found / planted, 20,000 lines/s, two workers",
             right / planted,
             unit::RATIO,
-            FigureTarget::at_least(1.0, 1.0),
+            FigureTarget::whole(),
         )
         .noted(vec![note])
         .repeat(REPEAT),
