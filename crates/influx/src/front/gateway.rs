@@ -32,7 +32,7 @@ use crate::aside::Aside;
 use crate::assembly::{Deliveries, Parts, PreparedDeliveries};
 use crate::backends::{BackendStatus, STOP_GRACE};
 use crate::clock::now_ns;
-use crate::collisions::{Collisions, CollisionsStatus};
+use crate::collisions::{Collisions, CollisionsStatus, WARN_EVERY};
 use crate::delivery::{Pace, StartError};
 use crate::embedded::Embedded;
 use crate::placement::{
@@ -224,7 +224,7 @@ impl Gateway {
         let aside = Aside::new(control.clone());
         let collisions = Collisions::new(&settings.collisions, registry);
         if let Some(collisions) = &collisions {
-            control.spawn(Arc::clone(collisions).warn());
+            control.spawn(Arc::clone(collisions).warn(WARN_EVERY));
         }
         let admission = Admission::new(
             Arc::clone(&deliveries.catalogue),
