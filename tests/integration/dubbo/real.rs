@@ -133,19 +133,21 @@ fn real(version: &'static str) {
     let dump = format!("dump.directory={}", place.path().display());
     let options = ["threads=2", "version=1.0", "group=eu", "class-check=WARN", &*dump];
     let mut grouped = RealProvider::start(version, place.path(), &options);
-    arguments_arrive(&provider);
-    big_texts_arrive(&provider, place.path());
-    exceptions_and_timeouts_are_told(&provider);
-    answers_are_whole(&provider);
-    assert!(grouped.is_up());
-    class_is_checked(&provider, &grouped);
-    group_is_called_and_its_pool_is_full(&grouped);
+    // Each load takes a second, most of which is waited for.
+    thread::scope(|scope| {
+        scope.spawn(|| arguments_arrive(&provider));
+        scope.spawn(|| big_texts_arrive(&provider, place.path()));
+        scope.spawn(|| exceptions_and_timeouts_are_told(&provider));
+        scope.spawn(|| answers_are_whole(&provider));
+        assert!(grouped.is_up());
+        class_is_checked(&provider, &grouped);
+        group_is_called_and_its_pool_is_full(&grouped);
+    });
 }
 
 #[track_caller]
 fn arguments_arrive(provider: &RealProvider) {
     let version = provider.version;
-    // Each takes a second, most of which is waited for.
     for calls in CALLS.chunks(4) {
         thread::scope(|scope| {
             for way in [&[][..], &["--generic"]] {
