@@ -41,7 +41,7 @@ pub mod unit {
 /// What became of a figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is what it has to be.
+    /// It is what it has to be, or misses that by 5 % at most.
     Reached,
     Missed,
     /// There is nothing to compare with, and why.
@@ -285,9 +285,12 @@ mod tests {
         let least = FigureTarget::at_least(0.8, 1.0);
         let row = |value| Row::judged("x", value, unit::RATIO, least).verdict;
         assert_eq!(row(0.8), Verdict::Reached);
-        assert_eq!(row(0.79), Verdict::Missed);
+        assert_eq!(row(0.77), Verdict::Reached, "a miss within 5 % is none");
+        assert_eq!(row(0.75), Verdict::Missed);
         assert!(matches!(row(f64::NAN), Verdict::Failed(_)));
         let most = Row::judged("x", 9.0, unit::KIB, FigureTarget::at_most(8.0, 4.0));
         assert_eq!(most.verdict, Verdict::Missed);
+        let whole = |value| Row::judged("x", value, unit::RATIO, FigureTarget::whole()).verdict;
+        assert_eq!((whole(1.0), whole(0.9999)), (Verdict::Reached, Verdict::Missed));
     }
 }

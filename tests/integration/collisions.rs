@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use rig::fake::{Fake, Mode};
 use rig::http::{Connection, Request};
+use rig::tls::Certificate;
 use rig::wait;
 use rig::weir::{Setup, Weir};
 use serde_json::Value;
@@ -139,6 +141,42 @@ fn what_merges_is_old_is_refused_or_is_read_again_is_none() {
     scene.weir.start_again();
     scene.weir.wait_delivered();
     assert_eq!(collisions(&scene.weir)["measurements"], serde_json::json!([]));
+}
+
+#[test]
+fn a_delivery_that_is_tried_again_is_none_and_a_write_that_is_sent_again_is_one() {
+    let scene = scene(|setup| setup);
+    scene.a.set(Mode::error(503, "later"));
+    let before = scene.a.requests();
+    send(&mut host(&scene.weir, 2), &post("m f=1 1\n"));
+    wait::until("it was tried again", wait::LONG, || scene.a.requests() > before + 2);
+    scene.a.set(Mode::Accept);
+    scene.weir.wait_delivered();
+    assert_eq!(collisions(&scene.weir)["measurements"], serde_json::json!([]));
+    send(&mut host(&scene.weir, 3), &post("m f=1 1\n"));
+    assert_counts(&scene.weir, [[0; 3], [1, 0, 0]]);
+}
+
+#[test]
+fn writers_over_tls_are_told_apart() {
+    let (certificate, a) = (Certificate::new(), Fake::start("a", &["db"]));
+    let mut weir = Setup::new().backend("a", &a.url()).prepare().with_tls();
+    let (pem, key) = certificate.write(&weir.dir());
+    let table = format!("[influx.tls]\ncertificate = {pem:?}\nkey = {key:?}");
+    weir.configure(|setup| setup.table(&table));
+    weir.start_again();
+    let [mut one, mut two] = [0; 2].map(|_| certificate.connect(weir.http).unwrap());
+    wait::until("the catalogue is known", wait::LONG, || {
+        one.send(&Request::post("/write?db=nowhere", "")).is_ok_and(|it| it.status() == 404)
+    });
+    send(&mut one, &post("m f=1 1\n"));
+    send(&mut two, &post("m f=2 1\nm f=2 1\n"));
+    assert_counts(&weir, [[0, 1, 0], [0, 0, 1]]);
+    let last = &collisions(&weir)["measurements"][0]["last_overwritten"];
+    let of = |side: &str| (&last[side]["value"], last[side]["source"]["address"].as_str());
+    let ((older, from), (newer, over)) = (of("older"), of("newer"));
+    assert_eq!((older, newer), (&"1".into(), &"2".into()));
+    assert!(from.is_some() && over.is_some() && from != over, "{last}");
 }
 
 #[test]

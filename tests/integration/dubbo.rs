@@ -1,18 +1,19 @@
 //! `weir load` of Dubbo beside providers that answer badly, and beside real ones.
 
+mod direct;
+mod real;
 mod registry;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::Command;
 
 use rig::dubbo::{Answering, Provider};
-use rig::process::Process;
 use rig::{machine, places};
 
 /// What a script ends with where the jars cannot be had.
 const NOT_TRIED: i32 = 77;
 
-/// Calls a method 100 times within a second; what was printed.
+/// Calls a method for a second, 100 times where nothing else is said; what was printed.
 fn call(address: SocketAddr, interface: &str, method: &str, more: &[&str]) -> String {
     let place = places::directory();
     let url = format!("dubbo://{address}/{interface}");
@@ -92,72 +93,4 @@ fn what_fails_is_told_in_words_of_its_own() {
         let said = load(&provider, &["--timeout", "200ms"]);
         assert!(said.contains(words), "{answering:?}: {said}");
     }
-}
-
-#[test]
-fn a_real_provider_of_dubbo_2_7_4_answers() {
-    real("2.7.4.1");
-}
-
-#[test]
-fn a_real_provider_of_dubbo_2_7_23_answers() {
-    real("2.7.23");
-}
-
-#[test]
-fn a_real_provider_of_dubbo_3_answers() {
-    real("3.3.5");
-}
-
-#[track_caller]
-fn real(version: &str) {
-    // A virtual machine that starts takes the CPUs from whoever measures.
-    let _alone = machine::alone();
-    let place = places::directory();
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("it is bound");
-    drop(listener);
-    let mut script = rig::clients::script("dubbo");
-    script.args(["provide", version, &address.port().to_string(), "N/A"]);
-    let mut provider = Process::start("provider", &mut script, &place.path().join("log"));
-    let mut ended = None;
-    rig::wait::until("a provider or none", std::time::Duration::from_secs(120), || {
-        ended = provider.ended();
-        ended.is_some() || provider.log().lines().any(|line| line == "ready")
-    });
-    if let Some(status) = ended {
-        assert_eq!(status.code(), Some(NOT_TRIED), "{}", provider.log());
-        println!("Dubbo {version}: not tried\n{}", provider.log());
-        return;
-    }
-    let person = "[{\"name\": \"ann\", \"age\": 5, \"tags\": [\"a\"], \"friend\": \
-                  {\"class\": \"weir.test.Values$Person\", \"name\": \"bob\"}}]";
-    let of = |method: &str, types: &str, arguments: &str, more: &[&str]| {
-        let own = ["--types", types, "--arguments", arguments];
-        call(address, "weir.test.EchoService", method, &[&own, more].concat())
-    };
-    for (method, types, arguments) in [
-        ("echo", "java.lang.String", "[\"text\"]"),
-        ("same", "long", "[{{seq 5}}]"),
-        ("told", "weir.test.Values$Person", person),
-        ("mapped", "java.util.Map<java.lang.String, java.lang.Object>", "[{\"a\": [1, null]}]"),
-        ("numbers", "int[],byte[],double", "[[1, 2], [3], 0.5]"),
-        ("later", "java.util.Date", "[60000]"),
-        ("nothing", "java.lang.Object", "[null]"),
-        ("empty", "", "[]"),
-    ] {
-        for more in [&[][..], &["--generic"]] {
-            let said = of(method, types, arguments, more);
-            assert!(said.contains("no errors"), "{version} {method} {more:?}: {said}");
-        }
-    }
-    for more in [&[][..], &["--generic"]] {
-        let said = of("fails", "java.lang.String", "[\"own\"]", more);
-        let words = "exception weir.test.Values$OwnException: it is not to be";
-        assert!(said.contains(words), "{version}: {said}");
-    }
-    let said = call(address, "weir.test.Nobody", "echo", &[]);
-    // Dubbo 3 can't read the arguments of a service that it does not know.
-    let words = if version.starts_with('3') { "status 40 BAD_REQUEST" } else { "weir.test.Nobody" };
-    assert!(said.contains(words), "{version}: {said}");
 }

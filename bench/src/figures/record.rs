@@ -47,6 +47,9 @@ pub struct Record {
     pub command: String,
 }
 
+/// A miss by no more than this share counts as reached: two runs differ by more.
+const TOLERANCE: f64 = 0.05;
+
 /// What a figure has to be, and what would be better still.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,28 +63,39 @@ pub struct FigureTarget {
     /// What would be better still.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond: Option<f64>,
+    /// A miss by a little is a miss, too: it is a count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exact: bool,
 }
 
 impl FigureTarget {
+    const NONE: Self = Self { at_least: None, at_most: None, beyond: None, exact: false };
+
     /// So much or more.
     pub const fn at_least(least: f64, beyond: f64) -> Self {
-        Self { at_least: Some(least), at_most: None, beyond: Some(beyond) }
+        Self { at_least: Some(least), beyond: Some(beyond), ..Self::NONE }
     }
 
     /// So much or less.
     pub const fn at_most(most: f64, beyond: f64) -> Self {
-        Self { at_least: None, at_most: Some(most), beyond: Some(beyond) }
+        Self { at_most: Some(most), beyond: Some(beyond), ..Self::NONE }
     }
 
     /// So much or less, and no more is asked.
-    pub fn within(most: f64) -> Self {
-        Self { at_least: None, at_most: Some(most), beyond: None }
+    pub const fn within(most: f64) -> Self {
+        Self { at_most: Some(most), ..Self::NONE }
     }
 
-    /// Whether a figure is what it has to be.
+    /// Of a share, the whole: nothing may be missing.
+    pub const fn whole() -> Self {
+        Self { at_least: Some(1.0), exact: true, ..Self::NONE }
+    }
+
+    /// Whether a figure is what it has to be, or misses that by 5 % at most.
     pub fn is_met(&self, value: f64) -> bool {
-        self.at_least.is_none_or(|least| value >= least)
-            && self.at_most.is_none_or(|most| value <= most)
+        let tolerance = if self.exact { 0.0 } else { TOLERANCE };
+        self.at_least.is_none_or(|least| value >= least * (1.0 - tolerance))
+            && self.at_most.is_none_or(|most| value <= most * (1.0 + tolerance))
     }
 
     /// What it has to be, in words.

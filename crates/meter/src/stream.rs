@@ -233,4 +233,19 @@ mod tests {
         assert!(points[0].0.starts_with("weir_load,injector=a/b_,run=none,"), "{}", points[0].0);
         assert_eq!(points[0].2, 1_700_000_009_000_000_000);
     }
+
+    #[test]
+    fn a_histogram_that_is_too_long_for_a_field_is_left_out_and_its_percentiles_are_not() {
+        let mut times = Times::new();
+        let mut count = 1_u64;
+        // Counts that nothing makes shorter.
+        for index in 1..20_000 {
+            count = count.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            assert!(times.note_at(index, count >> 34));
+        }
+        assert!(hlog::text(&times).len() >= STRING_BYTES_MAX);
+        let mut line = String::new();
+        put_times(&mut line, "latency", &times);
+        assert!(line.contains(",latency_p99_ms=") && !line.contains("histogram"), "{line}");
+    }
 }

@@ -1,12 +1,14 @@
 package weir.test;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.Date;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.dubbo.common.Version;
 import org.apache.dubbo.config.ApplicationConfig;
 import org.apache.dubbo.config.ProtocolConfig;
 import org.apache.dubbo.config.RegistryConfig;
@@ -23,13 +25,13 @@ public class Provider implements EchoService {
         }
         ApplicationConfig application = new ApplicationConfig("weir-test");
         application.setQosEnable(false);
-        Map<String, String> parameters = new HashMap<>();
-        parameters.put("serialize.check.status", "STRICT");
-        application.setParameters(parameters);
+        String check = options.remove("class-check");
+        if (Version.getVersion().startsWith("3")) {
+            set(application, "setSerializeCheckStatus", check == null ? "STRICT" : check);
+        }
         String mode = options.remove("register-mode");
         if (mode != null) {
-            application.getClass().getMethod("setRegisterMode", String.class)
-                .invoke(application, mode);
+            set(application, "setRegisterMode", mode);
         }
         ProtocolConfig protocol = new ProtocolConfig(options.getOrDefault("protocol", "dubbo"));
         options.remove("protocol");
@@ -60,14 +62,31 @@ public class Provider implements EchoService {
         Thread.currentThread().join();
     }
 
-    @Override
-    public String echo(String text) { return text; }
+    /** Sets what only Dubbo 3 has. */
+    private static void set(ApplicationConfig application, String setter, String value)
+            throws ReflectiveOperationException {
+        ApplicationConfig.class.getMethod(setter, String.class).invoke(application, value);
+    }
+
+    /** What has come, in words: those of the attachment "expected", where there is one. */
+    private static String checked(Object came) {
+        String words = String.valueOf(came);
+        String expected = RpcContext.getContext().getAttachment("expected");
+        if (expected != null && !expected.equals(words)) {
+            throw new IllegalStateException("not as expected: " + words);
+        }
+        return words;
+    }
 
     @Override
-    public String told(Values.Person person) { return String.valueOf(person); }
+    public String echo(String text) { return checked(text); }
+
+    @Override
+    public String told(Values.Person person) { return checked(person); }
 
     @Override
     public Values.Person changed(Values.Person person) {
+        checked(person);
         person.setName(person.getName() + "!");
         person.setNumber(person.getNumber() + 1);
         return person;
@@ -83,6 +102,7 @@ public class Provider implements EchoService {
 
     @Override
     public List<Values.Person> people(int count) {
+        checked(count);
         List<Values.Person> people = new ArrayList<>();
         for (int number = 0; number < count; number++) {
             Values.Person person = new Values.Person();
@@ -94,40 +114,46 @@ public class Provider implements EchoService {
     }
 
     @Override
-    public String same(int number) { return "int " + number; }
+    public String same(int number) { return checked("int " + number); }
 
     @Override
-    public String same(long number) { return "long " + number; }
+    public String same(long number) { return checked("long " + number); }
 
     @Override
-    public String same(String text) { return "text " + text; }
+    public String same(String text) { return checked("text " + text); }
 
     @Override
     public String colors(Values.Color one, List<Values.Color> others) {
-        return one + " of " + others;
+        return checked(one + " of " + others);
     }
 
     @Override
     public String mapped(Map<String, Object> map) {
-        return map == null ? "null" : new TreeMap<>(map).toString();
+        return checked(map == null ? null : new TreeMap<>(map));
     }
 
     @Override
     public String numbers(int[] numbers, byte[] bytes, double half) {
-        return java.util.Arrays.toString(numbers) + " " + bytes.length + " " + half;
+        return checked(Arrays.toString(numbers) + " " + Arrays.toString(bytes) + " " + half);
     }
 
     @Override
-    public Date later(Date date) { return new Date(date.getTime() + 1000); }
+    public Date later(Date date) {
+        checked(date.getTime());
+        return new Date(date.getTime() + 1000);
+    }
 
     @Override
-    public String big(String text) { return Integer.toString(text.length()); }
+    public String big(String text) { return checked(text.length() + " " + text.hashCode()); }
 
     @Override
-    public String nothing(Object none) { return none == null ? null : none.toString(); }
+    public String nothing(Object none) {
+        checked(none);
+        return none == null ? null : none.toString();
+    }
 
     @Override
-    public void empty() {}
+    public void empty() { checked("empty"); }
 
     @Override
     public String fails(String how) throws Values.OwnException {
@@ -140,9 +166,11 @@ public class Provider implements EchoService {
     @Override
     public String slow(long millis) throws InterruptedException {
         Thread.sleep(millis);
-        return Collections.singletonList(millis).toString();
+        return checked(Collections.singletonList(millis));
     }
 
     @Override
-    public String attached(String key) { return RpcContext.getContext().getAttachment(key); }
+    public String attached(String key) {
+        return checked(RpcContext.getContext().getAttachment(key));
+    }
 }

@@ -51,6 +51,15 @@ public interface Values {
         }
     }
 
+    /** What no method of the service names. */
+    class Stranger implements java.io.Serializable {
+        private static final long serialVersionUID = 1;
+        public String name;
+
+        @Override
+        public String toString() { return "a stranger called " + name; }
+    }
+
     /** An exception of the service's own. */
     class OwnException extends Exception {
         private static final long serialVersionUID = 1;

@@ -18,7 +18,10 @@ dubbo() {
     case $1 in 3.*) curator=5.7.1 ;; esac
     kept "dubbo-$1" fetch pom.xml -Ddubbo.version="$1" -Dcurator.version=$curator || exit 77
     CLASSES=$KEPT/*
-    kept "dubbo-test-$1" javac -nowarn -parameters -cp "$CLASSES" -d . "$here"/*.java || exit 1
+    # Other sources are other classes.
+    local sum
+    sum=$(cat "$here"/*.java | sha256sum | cut -c1-12)
+    kept "dubbo-test-$1-$sum" javac -nowarn -parameters -cp "$CLASSES" -d . "$here"/*.java || exit 1
     CLASSES=$KEPT:$CLASSES
 }
 run() {

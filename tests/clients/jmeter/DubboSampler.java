@@ -1,12 +1,11 @@
 import org.apache.dubbo.config.ApplicationConfig;
 import org.apache.dubbo.config.ReferenceConfig;
 import org.apache.dubbo.rpc.service.GenericService;
-import org.apache.jmeter.config.Arguments;
 import org.apache.jmeter.protocol.java.sampler.AbstractJavaSamplerClient;
 import org.apache.jmeter.protocol.java.sampler.JavaSamplerContext;
 import org.apache.jmeter.samplers.SampleResult;
 
-/** Calls a method of a Dubbo provider that takes a string. */
+/** Calls a method with a string. Parameters: url, interface, method, argument, cached. */
 public class DubboSampler extends AbstractJavaSamplerClient {
     private static final ApplicationConfig APPLICATION = new ApplicationConfig("jmeter");
     private static GenericService shared;
@@ -31,17 +30,6 @@ public class DubboSampler extends AbstractJavaSamplerClient {
             shared = reference(context).get();
         }
         return shared;
-    }
-
-    @Override
-    public Arguments getDefaultParameters() {
-        Arguments arguments = new Arguments();
-        arguments.addArgument("url", "dubbo://127.0.0.1:20880");
-        arguments.addArgument("interface", "weir.test.EchoService");
-        arguments.addArgument("method", "echo");
-        arguments.addArgument("argument", "hello");
-        arguments.addArgument("cached", "true");
-        return arguments;
     }
 
     @Override

@@ -31,7 +31,8 @@ jmeter() {
 if [ "${1:-}" = dubbo ]; then
     home=$KEPT
     compile() { javac -nowarn -cp "$home/lib/ext/*:$home/lib/*:$WEIR_DUBBO/*" -d . "$here"/*.java; }
-    kept "jmeter-dubbo-$(basename "$WEIR_DUBBO")" compile
+    sum=$(sha256sum <"$here/DubboSampler.java" | cut -c1-12)
+    kept "jmeter-dubbo-$(basename "$WEIR_DUBBO")-$sum" compile
     opens=()
     for package in lang math util time net text; do
         opens+=(--add-opens "java.base/java.$package=ALL-UNNAMED")

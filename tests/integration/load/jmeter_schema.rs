@@ -114,6 +114,13 @@ fn shows_the_report(ask: impl Fn(&str) -> Value, place: &Path, run: &str) {
     assert!(failed > 10.0, "{report}");
     assert_eq!((all, ok + failed, errors), (requests, requests, failed), "{report}");
     assert!((150.0..1_000.0).contains(&max), "{max}");
+    let min = number(&ask(
+        "SELECT min(\"min\") FROM jmeter WHERE statut = 'all' AND transaction != 'all'",
+    ));
+    for (shown, name) in [(min, "min_ns"), (max, "max_ns")] {
+        let reported_ms = report["latency"][name].as_f64().expect("it is measured") / 1e6;
+        assert!((shown - reported_ms).abs() < 1e-6, "{name}: {shown} shown, {reported_ms} in fact");
+    }
     let bytes = &ask(QUERIES[21])["results"][0]["series"][0]["values"][0];
     assert_eq!(bytes[1].as_f64(), report["bytes"]["sent"].as_f64(), "{report}");
     assert_eq!(bytes[2].as_f64(), report["bytes"]["received"].as_f64(), "{report}");

@@ -295,6 +295,8 @@ fn injectors_at_two_distances_make_the_sum_invalid() {
         return;
     }
     let (code, text) = load(place, &["merge", "1-of-2", "2-of-2", "--out", "both"]);
+    // docs/jmeter.md has it.
+    println!("{text}");
     assert_eq!(code, Some(4), "{text}");
     let causes = causes(&report(place, "both"));
     assert!(causes.contains("the least round trip to 10.9.0.2"), "{causes}");

@@ -5,9 +5,10 @@ use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use rig::places;
+use rig::fake::{Fake, Mode};
 use rig::weir::{Setup, Weir};
 use rig::witness::{Manner, Witness};
+use rig::{places, wait};
 use serde_json::Value;
 
 /// Runs a load of 3 s; what it said.
@@ -72,4 +73,31 @@ fn a_server_that_takes_nothing_slows_no_request_and_what_it_lacks_is_counted() {
     let refused = "http://127.0.0.1:1/write?db=load";
     let text = told(&load(&server.url(), refused));
     assert!(text.contains("stream   0 points") && text.contains("can't be asked"), "{text}");
+}
+
+#[test]
+fn a_server_that_comes_back_has_all_that_it_missed_once() {
+    let (server, mut fake) = (Witness::start(Manner::default()), Fake::start("a", &["load"]));
+    let stream = format!("{}/write?db=load", fake.url());
+    fake.take_down();
+    let text = std::thread::scope(|scope| {
+        let run = scope.spawn(|| told(&load(&server.url(), &stream)));
+        wait::until("a window has ended", wait::LONG, || server.answered().len() > 300);
+        fake.set(Mode::error(503, "later"));
+        fake.bring_up();
+        wait::until("it is asked again", wait::LONG, || fake.requests() > 0);
+        fake.set(Mode::Accept);
+        run.join().expect("it has ended")
+    });
+    assert!(text.contains("stream   ") && !text.contains("DROPPED"), "{text}");
+    let lines = fake.lines();
+    assert_eq!(lines.len(), fake.distinct(), "{lines:?}");
+    let windows = lines.iter().filter(|line| line.starts_with("weir_load_window,"));
+    assert_eq!(windows.count(), 3, "{lines:?}");
+    let results = lines.iter().filter(|line| line.starts_with("weir_load,"));
+    let counts = results.map(|line| {
+        let (_, fields) = line.split_once(" count=").expect("it has a count");
+        fields.split('i').next().and_then(|count| count.parse::<u64>().ok()).expect("a number")
+    });
+    assert_eq!(counts.sum::<u64>(), 600, "{lines:?}");
 }

@@ -9,8 +9,8 @@ use rig::{clients, places, wait};
 
 use super::speed::{Pairs, SpeedRun, weir};
 use crate::arguments::Scale;
-use crate::figures::FigureTarget;
-use crate::report::{Row, median, unit};
+use crate::figures::{FigureTarget, Series};
+use crate::report::{Row, unit};
 use crate::{Outcome, measure};
 
 /// The version that both call.
@@ -45,34 +45,26 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         wanted: FigureTarget::at_most(0.2, 0.1),
         repeat: "make bench ARGS=\"--only load-dubbo\"".to_owned(),
     };
-    let mut shown = Vec::new();
-    let cost = pairs.measure(
-        scale,
-        || weir(&line, 1.0),
-        || {
-            let run = JmeterRun::measure(&provider, true, scale.duration)?;
-            shown.push(run.latency_ms);
-            Ok(run.speed)
-        },
-    )?;
-    let anew = JmeterRun::measure(&provider, false, scale.duration)?;
-    let kept = JmeterRun::measure(&provider, true, scale.duration)?;
-    let told = |name, run: &JmeterRun| {
-        let from_sample_to_sample = f64::from(CALLS_IN_FLIGHT) / run.speed.per_second * 1e3;
-        format!(
-            "{name}: {:.0} calls a second, {:.1} ms shown as latency, {from_sample_to_sample:.1} \
-             ms from sample to sample of a thread",
-            run.speed.per_second, run.latency_ms
-        )
-    };
-    let ratio = anew.speed.per_second / kept.speed.per_second;
-    let notes = vec![
-        told("reference anew", &anew),
-        told("reference kept", &kept),
-        format!("in the pairs {:.1} ms were shown", median(&shown)),
-    ];
-    let anew = Row::beside(ANEW, ratio, unit::RATIO).noted(notes).repeat(&*pairs.repeat);
-    Ok(vec![cost, anew])
+    let cost =
+        pairs.measure(scale, || weir(&line, 1.0), || jmeter(&provider, true, scale.duration))?;
+    let anew = jmeter(&provider, false, scale.duration)?;
+    let kept = jmeter(&provider, true, scale.duration)?;
+    let ratio = anew.per_second / kept.per_second;
+    let (mut notes, mut series) = (Vec::new(), Vec::new());
+    for (name, run) in [("reference anew", &anew), ("reference kept", &kept)] {
+        let apart_ms = f64::from(CALLS_IN_FLIGHT) / run.per_second * 1e3;
+        let shown_ms = run.latency_ms.unwrap_or_default();
+        notes.push(format!(
+            "{name}: {:.0} calls a second, {shown_ms:.1} ms shown as latency, {apart_ms:.1} ms \
+             from sample to sample of a thread",
+            run.per_second
+        ));
+        series.push(Series::new(name, unit::REQUESTS, &[run.per_second]));
+        series.push(Series::new(format!("{name}, latency shown"), unit::MS, &[shown_ms]));
+        series.push(Series::new(format!("{name}, sample to sample"), unit::MS, &[apart_ms]));
+    }
+    let anew = Row::beside(ANEW, ratio, unit::RATIO).of(series).noted(notes);
+    Ok(vec![cost, anew.repeat(&*pairs.repeat)])
 }
 
 /// Why there is no peer; nothing where there is.
@@ -117,44 +109,36 @@ impl Provider {
 }
 
 /// What a run of JMeter came to once it was warm.
-struct JmeterRun {
-    speed: SpeedRun,
-    /// The mean latency that it shows.
-    latency_ms: f64,
-}
-
-impl JmeterRun {
-    fn measure(provider: &Provider, keeps_reference: bool, duration: Duration) -> Outcome<Self> {
-        let dir = tempfile::tempdir_in(provider.dir.path())?;
-        let seconds = (WARM_UP + duration + Duration::from_secs(5)).as_secs();
-        let mut script = clients::script("jmeter");
-        script.arg("dubbo").env("WEIR_DIR", dir.path()).env("WEIR_URL", provider.url());
-        script.env("WEIR_DUBBO", jars()).env("WEIR_CACHED", keeps_reference.to_string());
-        script.env("WEIR_SECONDS", seconds.to_string());
-        script.env("WEIR_THREADS", CALLS_IN_FLIGHT.to_string());
-        let mut process = Process::start("JMeter", &mut script, &dir.path().join("log"));
-        let samples = dir.path().join("result.jtl");
-        wait::until("JMeter has begun", wait::LONG, || {
-            assert!(process.ended().is_none(), "{}", process.log());
-            process.log().contains("Starting standalone test")
-        });
-        // What is waited for is the time itself.
-        std::thread::sleep(WARM_UP);
-        let (from, used) = (SystemTime::now(), measure::cpu(process.id()));
-        // Its figures are of this time.
-        std::thread::sleep(duration);
-        let (to, used_then) = (SystemTime::now(), measure::cpu(process.id()));
-        wait::until("JMeter has ended", wait::LONG, || process.ended().is_some());
-        let of = Samples::within(&std::fs::read_to_string(samples)?, from, to)?;
-        let span = to.duration_since(from).unwrap_or_default().as_secs_f64();
-        let speed = SpeedRun {
-            count: of.count as f64,
-            per_second: of.count as f64 / span,
-            cpu: used_then.saturating_sub(used),
-            verdict: None,
-        };
-        Ok(Self { speed, latency_ms: of.elapsed_ms as f64 / of.count.max(1) as f64 })
-    }
+fn jmeter(provider: &Provider, keeps_reference: bool, duration: Duration) -> Outcome<SpeedRun> {
+    let dir = tempfile::tempdir_in(provider.dir.path())?;
+    let seconds = (WARM_UP + duration + Duration::from_secs(5)).as_secs();
+    let mut script = clients::script("jmeter");
+    script.arg("dubbo").env("WEIR_DIR", dir.path()).env("WEIR_URL", provider.url());
+    script.env("WEIR_DUBBO", jars()).env("WEIR_CACHED", keeps_reference.to_string());
+    script.env("WEIR_SECONDS", seconds.to_string());
+    script.env("WEIR_THREADS", CALLS_IN_FLIGHT.to_string());
+    let mut process = Process::start("JMeter", &mut script, &dir.path().join("log"));
+    let samples = dir.path().join("result.jtl");
+    wait::until("JMeter has begun", wait::LONG, || {
+        assert!(process.ended().is_none(), "{}", process.log());
+        process.log().contains("Starting standalone test")
+    });
+    // What is waited for is the time itself.
+    std::thread::sleep(WARM_UP);
+    let (from, used) = (SystemTime::now(), measure::cpu(process.id()));
+    // Its figures are of this time.
+    std::thread::sleep(duration);
+    let (to, used_then) = (SystemTime::now(), measure::cpu(process.id()));
+    wait::until("JMeter has ended", wait::LONG, || process.ended().is_some());
+    let of = Samples::within(&std::fs::read_to_string(samples)?, from, to)?;
+    let span = to.duration_since(from).unwrap_or_default().as_secs_f64();
+    Ok(SpeedRun {
+        count: of.count as f64,
+        per_second: of.count as f64 / span,
+        cpu: used_then.saturating_sub(used),
+        latency_ms: Some(of.elapsed_ms as f64 / of.count.max(1) as f64),
+        verdict: None,
+    })
 }
 
 /// Where the script keeps Dubbo's jars.

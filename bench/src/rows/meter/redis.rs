@@ -65,7 +65,13 @@ fn pairs(
     let peer = || {
         let (done, cpu) = measure::with_children_cpu(|| load.run(way))?;
         let run = done.run;
-        Ok(SpeedRun { count: run.requests, per_second: run.per_second, cpu, verdict: None })
+        Ok(SpeedRun {
+            count: run.requests,
+            per_second: run.per_second,
+            cpu,
+            latency_ms: None,
+            verdict: None,
+        })
     };
     pairs.measure(scale, || weir(&line, pipeline as f64), peer)
 }

@@ -20,7 +20,8 @@ pub const STALLS: Stalls = Stalls {
     every: Duration::from_secs(10),
 };
 /// How far the two may be apart.
-const NEAR: FigureTarget = FigureTarget { at_least: Some(0.95), at_most: Some(1.05), beyond: None };
+const NEAR: FigureTarget =
+    FigureTarget { at_least: Some(0.95), at_most: Some(1.05), beyond: None, exact: true };
 
 /// The rows.
 ///

@@ -101,7 +101,7 @@ const BUCKET_BYTES_MIN: usize = CollisionSettings::MEMORY_MIN;
 const ENTRIES_PART: f64 = 0.75;
 
 /// How often it may be said that points overwrite each other.
-const WARN_EVERY: Duration = Duration::from_secs(60);
+pub const WARN_EVERY: Duration = Duration::from_secs(60);
 
 impl Collisions {
     /// Detection by these settings; `None` where it is off.
@@ -294,12 +294,12 @@ impl Collisions {
         (0..self.buckets.len()).map(bytes).sum()
     }
 
-    /// Says in the log that points overwrite each other, not too often, for as long as it is
-    /// polled.
-    pub async fn warn(self: Arc<Self>) {
+    /// Says in the log that points overwrite each other, once in this time at most, for as long as
+    /// it is polled.
+    pub async fn warn(self: Arc<Self>, every: Duration) {
         let mut known = KnownCounts::default();
         loop {
-            tokio::time::sleep(WARN_EVERY).await;
+            tokio::time::sleep(every).await;
             if let Some((points, most)) = known.news(&self.counts.all()) {
                 let (database, measurement) = (&most.database, &most.measurement);
                 tracing::warn!(

@@ -191,3 +191,55 @@ fn detection_may_be_off() {
         CollisionSettings { memory: Size::from_bytes(0), ..CollisionSettings::default() };
     assert!(Collisions::new(&settings, &Registry::new()).is_none());
 }
+
+/// What is logged on the thread of a test.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(line)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn lines(&self) -> Vec<String> {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).lines().map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_warning_comes_once_in_its_time_with_the_remedy_and_without_writers_and_values() {
+    const EVERY: Duration = Duration::from_millis(50);
+    let log = Log::default();
+    let writer = log.clone();
+    let lines = tracing_subscriber::fmt().with_ansi(false).without_time();
+    let subscriber = lines.with_writer(move || writer.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let collisions = collisions(1 << 20, 60_000);
+    let (a, b) = (source(&collisions, 2), source(&collisions, 3));
+    let begun = Instant::now();
+    let overwrite = async {
+        while log.lines().len() < 3 {
+            write(&collisions, a, "m,t=hidden s=\"secret\" 5\n");
+            write(&collisions, b, "m,t=hidden s=\"hush\" 5\n");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        () = Arc::clone(&collisions).warn(EVERY) => {}
+        () = overwrite => {}
+    }
+    let lines = log.lines();
+    assert!(EVERY * lines.len() as u32 <= begun.elapsed(), "{lines:?}");
+    for line in &lines {
+        assert!(line.contains("WARN ") && line.contains("a stamp in [influx]"), "{line}");
+        assert!(line.contains("database=\"db\" measurement=\"m\""), "{line}");
+        let secrets = ["127.0.0", "hidden", "secret", "hush"];
+        assert!(secrets.iter().all(|secret| !line.contains(secret)), "{line}");
+    }
+}

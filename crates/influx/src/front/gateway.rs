@@ -31,7 +31,7 @@ use crate::admission::{Admission, WorkerAdmission};
 use crate::aside::Aside;
 use crate::assembly::{Deliveries, Parts, PreparedDeliveries};
 use crate::backends::{BackendStatus, STOP_GRACE};
-use crate::collisions::{Collisions, CollisionsStatus};
+use crate::collisions::{Collisions, CollisionsStatus, WARN_EVERY};
 use crate::delivery::{Pace, StartError};
 use crate::embedded::Embedded;
 use crate::placement::{CheckedTable, Placement, PlacementError, PreparedTable, WrittenTable};
@@ -216,7 +216,7 @@ impl Gateway {
         let aside = Aside::new(control.clone());
         let collisions = Collisions::new(&settings.collisions, registry);
         if let Some(collisions) = &collisions {
-            control.spawn(Arc::clone(collisions).warn());
+            control.spawn(Arc::clone(collisions).warn(WARN_EVERY));
         }
         let admission = Admission::new(
             Arc::clone(&deliveries.catalogue),

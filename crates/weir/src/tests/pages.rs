@@ -112,6 +112,15 @@ fn the_loads_in_the_pages_begin() {
 }
 
 #[test]
+fn the_sampler_in_the_page_is_the_one_that_was_measured() {
+    let page = fs::read_to_string(root().join("docs/jmeter.md")).unwrap();
+    let sampler =
+        fs::read_to_string(root().join("tests/clients/jmeter/DubboSampler.java")).unwrap();
+    let shown = fenced(&page).into_iter().filter(|(_, word, _)| *word == "java");
+    assert_eq!(shown.map(|(.., block)| block).collect::<Vec<_>>(), [sampler]);
+}
+
+#[test]
 fn make_knows_every_target_in_the_pages() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let targets: Vec<&str> =
