@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rig::fake::Fake;
+use rig::fake::{Event, Fake};
 use rig::wait;
 use rig::weir::{Setup, Weir};
 
@@ -114,6 +114,10 @@ fn a_member_that_is_not_what_it_was_gets_nothing_and_is_not_asked() {
     until_said(&weir, "a", "it has no table yet");
     assert_eq!(fakes[0].distinct(), before);
     assert!(refused_apply(&weir).contains("its disk is another one"));
+    // A statement waits as points do, and is not given up.
+    let statement = "CREATE RETENTION POLICY later ON db DURATION 1d REPLICATION 1";
+    let answer = weir.query(statement, &[]).text();
+    assert!(answer.contains("will run later on: a"), "{answer}");
     // What the other set has is still had.
     wait::until("b to have its points", LIMIT, || weir.account("b").waiting == 0);
     // It is the disk of before once more, then one of another member, then its own.
@@ -124,6 +128,11 @@ fn a_member_that_is_not_what_it_was_gets_nothing_and_is_not_asked() {
     fakes[0].set_table(table);
     weir.wait_delivered();
     assert_eq!(lines(&fakes), 100);
+    for fake in &fakes {
+        let ran =
+            |event: &Event| matches!(event, Event::Statement { text, .. } if text == statement);
+        assert_eq!(fake.events().iter().filter(|event| ran(event)).count(), 1);
+    }
     // The URLs are swapped by a reload.
     let [a, b] = &fakes;
     let swapped = Setup::new().backend("a", &b.url()).backend("b", &a.url()).table(&tables);

@@ -35,6 +35,7 @@ pub async fn run(sender: &mut Sender, statement: &OwnedStatement) -> Result<Ran,
         if sender.is_stopping() {
             return Err(Interrupted::Ends);
         }
+        sender.wait_until_fit().await?;
         let words = match sender.client().ask(&form, timeout).await {
             Ok(said) => match judge(said) {
                 StatementVerdict::Final(ran) => {
@@ -53,6 +54,10 @@ pub async fn run(sender: &mut Sender, statement: &OwnedStatement) -> Result<Ran,
                 }
                 StatementVerdict::Failed(words) => words,
             },
+            Err(TransportError::Unfit(words)) => {
+                sender.wait_for_agreement(&words).await?;
+                continue;
+            }
             Err(TransportError::Connect(words)) => {
                 sender.backend.breaker().failure(&words);
                 sender.retry_after(&format!("cannot connect: {words}"), None).await?;
