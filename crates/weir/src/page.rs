@@ -52,8 +52,6 @@ const EXPIRY_TICKS: u64 = 600;
 /// Events of the last seconds go with each frame, so many at most.
 const FRAME_EVENTS_SECONDS: f64 = 10.0;
 const FRAME_EVENTS_MAX: usize = 20;
-/// The weight of the newest second in the mean of what a backend gains on its backlog.
-const GAIN_WEIGHT: f64 = 0.2;
 
 /// Whom the page asks. Each is called once a second and must not wait.
 pub struct Sources {
@@ -160,15 +158,13 @@ struct Watcher {
     sources: Sources,
     writer: Option<Writer>,
     before: Option<(Observation, Counted)>,
-    gains: BTreeMap<String, f64>,
     expiries: Vec<Expiry>,
     ticks: u64,
 }
 
 impl Watcher {
     fn new(page: Arc<Page>, sources: Sources, writer: Option<Writer>) -> Self {
-        let (before, gains, expiries) = (None, BTreeMap::new(), Vec::new());
-        Self { page, sources, writer, before, gains, expiries, ticks: 0 }
+        Self { page, sources, writer, before: None, expiries: Vec::new(), ticks: 0 }
     }
 
     fn run(mut self, stopped: &Receiver<()>) {
@@ -202,7 +198,7 @@ impl Watcher {
         let counted = Counted::read(at, &self.sources.registry, &status);
         let former = self.before.take();
         let values = former.as_ref().map(|(_, before)| counted.since(before)).unwrap_or_default();
-        let mut seen = self.observed(at, status, &values);
+        let mut seen = self.observed(at, status);
         match &former {
             Some((before, _)) => {
                 seen.follow(before);
@@ -225,16 +221,7 @@ impl Watcher {
         self.before = Some((seen, counted));
     }
 
-    fn observed(&mut self, at: f64, status: Status, values: &BTreeMap<String, f64>) -> Observation {
-        let taken = values.get("influx.points").copied().unwrap_or(0.0);
-        let backends = status.influx.iter().flat_map(|influx| &influx.backends);
-        let gains = backends.map(|backend| {
-            let rate = values.get(&format!("backend.rate|{}", backend.name));
-            let newest = rate.copied().unwrap_or(0.0) - taken;
-            let mean = self.gains.get(&backend.name).copied().unwrap_or(newest);
-            (backend.name.clone(), mean + (newest - mean) * GAIN_WEIGHT)
-        });
-        self.gains = gains.collect();
+    fn observed(&self, at: f64, status: Status) -> Observation {
         let roles = status.postgres.iter().flat_map(|postgres| &postgres.expiring);
         let roles = roles.map(|of| Expiry {
             what: format!("password of PostgreSQL role {}", of.role),
@@ -242,15 +229,7 @@ impl Watcher {
         });
         let expiries = self.expiries.iter().cloned().chain(roles).collect();
         let (stalls, stalled) = measure::stalls(&self.sources.registry);
-        Observation {
-            at,
-            status,
-            stalls,
-            stalled,
-            expiries,
-            away: BTreeMap::new(),
-            gains: self.gains.clone(),
-        }
+        Observation { at, status, stalls, stalled, expiries, ..Observation::default() }
     }
 
     /// The first second of this process.
@@ -290,9 +269,11 @@ impl Watcher {
         events.reverse();
         let last_event = book.events.last();
         drop(book);
-        let findings = findings(seen);
+        let (findings, caught_up) = (findings(seen), seen.catching_up());
         let number = self.ticks;
-        self.page.live.send(&Frame { number, at, status, series, findings, last_event, events })
+        let frame =
+            Frame { number, at, status, series, caught_up, findings, last_event, events };
+        self.page.live.send(&frame)
     }
 }
 

@@ -220,10 +220,9 @@ fn of_backend(
             }
         }
     } else if let Some(age) = oldest_age(backend).filter(|age| *age > BACKLOG_SECONDS_MAX) {
-        let gain = seen.gains.get(name).copied().unwrap_or(0.0);
-        let when = match gain > 0.0 {
-            true => format!("caught up in {}", seconds(waiting as f64 / gain)),
-            false => format!("it does not catch up{}", lasts(journal)),
+        let when = match seen.caught_up_in(backend) {
+            Some(left) => format!("caught up in {}", seconds(left)),
+            None => format!("it does not catch up{}", lasts(journal)),
         };
         let text = format!("{name} is {} behind: {} wait; {when}", seconds(age), points(waiting));
         found.warn(45.0 + share(waiting), text, "weir status --watch");

@@ -360,9 +360,15 @@
   function table(id, title, caption, columns, rows) {
     const section = part(id, title);
     const key = "table-" + caption.replace(/\W/g, "");
+    const heads = columns.map(([name]) => name).join();
     let box = section.querySelector("." + key);
+    if (box && box.dataset.heads !== heads) {
+      box.remove();
+      box = null;
+    }
     if (!box) {
       box = make("div", null, key);
+      box.dataset.heads = heads;
       const search = make("input");
       search.type = "search";
       search.placeholder = "search " + caption;
@@ -413,17 +419,18 @@
     const order = { stopped: 0, retrying: 1, "catching-up": 2 };
     const rows = status.backends.map((of) => {
       const cursor = of.cursor || { waiting: { items: 0, bytes: 0 }, delivered: 0, dead_lettered: 0, dropped_total: 0 };
-      const out = frame.series["backend.rate|" + of.name], gain = out == null ? 0 : out - (frame.series["influx.points"] || 0);
+      const out = frame.series["backend.rate|" + of.name], left = frame.caught_up[of.name];
       const level = of.state === "stopped" || of.state === "retrying" ? "bad" : cursor.waiting.oldest_age_seconds > 30 ? "warn" : "";
-      return { ...of, cursor, out, level, until: cursor.waiting.items && gain > 0 ? seconds(cursor.waiting.items / gain) : "-" };
+      return { ...of, cursor, out, level, until: left == null ? "-" : seconds(left) };
     });
     rows.sort((a, b) => (order[a.state] ?? 9) - (order[b.state] ?? 9) || b.cursor.waiting.items - a.cursor.waiting.items || (a.name < b.name ? -1 : 1));
+    const ofOthers = rows.some((of) => of.cursor.elsewhere) ? [["of other sets", "", (of) => count(of.cursor.elsewhere || 0)]] : [];
     facts("influx", "InfluxDB", count(status.connections) + " clients, " + count(status.points_accepted) + " points acknowledged since the start");
     table("influx", "InfluxDB", "backends", [
       ["backend", "left", (of) => of.name], ["state", "left state-cell", (of) => of.state], ["points waiting", "", (of) => count(of.cursor.waiting.items)],
       ["bytes", "", (of) => bytes(of.cursor.waiting.bytes)], ["oldest", "", (of) => (of.cursor.waiting.oldest_age_seconds == null ? "-" : seconds(of.cursor.waiting.oldest_age_seconds))],
       ["out a second", "", (of) => rate(of.out)], ["caught up in", "", (of) => of.until], ["delivered", "", (of) => count(of.cursor.delivered)],
-      ["dead letters", "", (of) => count(of.cursor.dead_lettered)], ["dropped", "", (of) => count(of.cursor.dropped_total || 0)],
+      ["dead letters", "", (of) => count(of.cursor.dead_lettered)], ["dropped", "", (of) => count(of.cursor.dropped_total || 0)], ...ofOthers,
       ["last error", "left why", (of) => (of.last_error ? (of.last_error_at ? clock(of.last_error_at, true) + " " : "") + of.last_error : "-")],
     ], rows);
     const measurements = (status.collisions || { measurements: [] }).measurements;
