@@ -230,7 +230,8 @@ fn of_backend(
     let none = Cursor::default();
     let cursor = backend.cursor.as_ref().unwrap_or(&none);
     if cursor.dead_lettered > 0 {
-        let words = backend.last_error.as_deref().map(|of| format!(": {of}")).unwrap_or_default();
+        let words = backend.last_refusal.as_deref();
+        let words = words.map(|of| format!(": {of}")).unwrap_or_default();
         let text = format!("{name} has refused {} for good{words}", points(cursor.dead_lettered));
         found.warn(
             30.0 + share(cursor.dead_lettered),

@@ -143,6 +143,9 @@ pub struct Backend {
     /// What went wrong last, also when all is well again.
     #[serde(default)]
     pub last_error: Option<String>,
+    /// Why it has refused a point for good last.
+    #[serde(default)]
+    pub last_refusal: Option<String>,
     /// Absent until the delivery has begun.
     pub cursor: Option<Cursor>,
     /// What the embedded store's answers lack.

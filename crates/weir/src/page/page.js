@@ -424,6 +424,7 @@
       return { ...of, cursor, out, level, until: left == null ? "-" : seconds(left) };
     });
     rows.sort((a, b) => (order[a.state] ?? 9) - (order[b.state] ?? 9) || b.cursor.waiting.items - a.cursor.waiting.items || (a.name < b.name ? -1 : 1));
+    const refusals = rows.some((of) => of.last_refusal) ? [["refused points", "left why", (of) => of.last_refusal || "-"]] : [];
     const ofOthers = rows.some((of) => of.cursor.elsewhere) ? [["of other sets", "", (of) => count(of.cursor.elsewhere || 0)]] : [];
     facts("influx", "InfluxDB", count(status.connections) + " clients, " + count(status.points_accepted) + " points acknowledged since the start");
     table("influx", "InfluxDB", "backends", [
@@ -431,7 +432,7 @@
       ["bytes", "", (of) => bytes(of.cursor.waiting.bytes)], ["oldest", "", (of) => (of.cursor.waiting.oldest_age_seconds == null ? "-" : seconds(of.cursor.waiting.oldest_age_seconds))],
       ["out a second", "", (of) => rate(of.out)], ["caught up in", "", (of) => of.until], ["delivered", "", (of) => count(of.cursor.delivered)],
       ["dead letters", "", (of) => count(of.cursor.dead_lettered)], ["dropped", "", (of) => count(of.cursor.dropped_total || 0)], ...ofOthers,
-      ["last error", "left why", (of) => (of.last_error ? (of.last_error_at ? clock(of.last_error_at, true) + " " : "") + of.last_error : "-")],
+      ["last error", "left why", (of) => (of.last_error ? (of.last_error_at ? clock(of.last_error_at, true) + " " : "") + of.last_error : "-")], ...refusals,
     ], rows);
     const measurements = (status.collisions || { measurements: [] }).measurements;
     if (measurements.length || made.has("collisions")) {

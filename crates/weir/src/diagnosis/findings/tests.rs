@@ -8,7 +8,8 @@ fn document() -> Value {
     let backend = |name: &str, state: &str, items: u64, age: Value| {
         json!({
             "name": name, "url": format!("http://{name}:8086"), "state": state,
-            "reason": (state != "delivering").then_some("Connection refused"), "last_error": "late",
+            "reason": (state != "delivering").then_some("Connection refused"),
+            "last_error": "cannot connect", "last_refusal": "late",
             "cursor": {
                 "delivered": 1, "dead_lettered": 0, "dropped": 0, "dropped_oldest": 0,
                 "dropped_damaged": 0,
