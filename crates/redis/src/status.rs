@@ -45,3 +45,6 @@ pub struct Backend {
     #[serde(default)]
     pub latencies: Vec<Latency>,
 }
+    /// How often it was ejected since the start.
+    #[serde(default)]
+    pub ejections: u64,

@@ -122,6 +122,7 @@ impl Shared {
                 ejected_seconds: state.ejected.map(|of| of.as_secs_f64()),
                 wrong: state.wrong,
             }
+                ejections: state.ejections,
         };
         let there = view.nodes.iter().enumerate().filter(|(number, _)| view.is_there(*number));
         there.map(backend).collect()

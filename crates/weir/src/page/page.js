@@ -475,7 +475,7 @@
     const servers = status.backends.map((of) => ({ ...of, level: of.ejected_seconds != null || of.wrong ? "bad" : "" }));
     table("redis", "Redis", "servers", [
       ["pool", "left", (of) => of.pool], ["server", "left", (of) => of.name], ["address", "left", (of) => of.url],
-      ["state", "left state-cell", (of) => (of.ejected_seconds != null ? "ejected for " + seconds(of.ejected_seconds) : of.wrong ? "failing" : "ok")], ["answers", "", (of) => count(of.answers)],
+      ["state", "left state-cell", (of) => (of.ejected_seconds != null ? "ejected for " + seconds(of.ejected_seconds) : of.wrong ? "failing" : "ok")], ["ejections", "", (of) => count(of.ejections)], ["answers", "", (of) => count(of.answers)],
       ["lane p50 / p99", "", (of) => took(of.latencies, "lane")], ["lease p50 / p99", "", (of) => took(of.latencies, "lease")], ["wrong", "left why", (of) => of.wrong || "-"],
     ], servers);
   }
