@@ -1,5 +1,7 @@
 //! What has happened between two moments: a pure function of both.
 
+use std::collections::BTreeMap;
+
 use watch::words::{bytes, count, seconds};
 
 use super::event::{Change, Level};
@@ -204,6 +206,7 @@ fn redis(before: &Status, after: &Status, found: &mut Vec<Change>) {
             found.extend(redis_server(former, server));
         }
     }
+            found.extend(redis_place(former, server));
     for master in &after.followed {
         let Some(former) = before.followed.iter().find(|of| of.name == master.name) else {
             continue;
@@ -228,6 +231,54 @@ fn redis_server(
     former: &::redis::status::Backend,
     server: &::redis::status::Backend,
 ) -> Option<Change> {
+fn is_same_server(one: &::redis::status::Backend, other: &::redis::status::Backend) -> bool {
+    (&one.pool, &one.name) == (&other.pool, &other.name)
+}
+
+/// A server is another one under its name, as after a failover.
+fn redis_place(
+    former: &::redis::status::Backend,
+    server: &::redis::status::Backend,
+) -> Option<Change> {
+    let (name, url) = (&server.name, &server.url);
+    let text = match (&former.replica_of, &server.replica_of) {
+        _ if former.url != *url && former.sentinel.is_none() && server.sentinel.is_none() => {
+            format!("Redis server {name} is at {url}; it was at {}", former.url)
+        }
+        (Some(master), None) => format!("Redis server {name} is a master; {master} was its master"),
+        (None, Some(master)) => format!("Redis server {name} is a replica of {master}"),
+        _ => return None,
+    };
+    Some(Change::new(Level::Warn, format!("Redis {} {name}", server.pool), text))
+}
+
+/// Servers that have come to a pool, as nodes of a Cluster do, and those that have left it.
+fn redis_pools(
+    before: &::redis::status::Status,
+    after: &::redis::status::Status,
+    found: &mut Vec<Change>,
+) {
+    let mut pools: BTreeMap<&str, [Vec<&str>; 2]> = BTreeMap::new();
+    for (side, (these, others)) in [(after, before), (before, after)].into_iter().enumerate() {
+        let is_there = |of: &::redis::status::Backend| {
+            others.backends.iter().any(|other| is_same_server(of, other))
+        };
+        for server in these.backends.iter().filter(|of| !is_there(of)) {
+            pools.entry(&server.pool).or_default()[side].push(&server.name);
+        }
+    }
+    for (pool, [came, went]) in pools {
+        let level = if went.is_empty() { Level::Info } else { Level::Warn };
+        let part = |names: &[&str], verb: &str| {
+            (!names.is_empty()).then(|| format!("{} {verb}", names.join(", ")))
+        };
+        let parts: Vec<String> =
+            [part(&went, "left"), part(&came, "came")].into_iter().flatten().collect();
+        let text = format!("servers of Redis pool {pool}: {}", parts.join("; "));
+        found.push(Change::new(level, format!("Redis pool {pool}"), text));
+    }
+}
+
     let (name, subject) = (&server.name, format!("Redis {} {}", server.pool, server.name));
     let is_ill = |of: &::redis::status::Backend| of.wrong.is_some() || of.ejected_seconds.is_some();
     match (former.ejected_seconds.is_some(), server.ejected_seconds.is_some()) {

@@ -123,6 +123,32 @@ fn a_reload_tells_what_it_refused_and_what_waits_for_a_restart() {
         let mut after = document();
         after["process"]["config"] = json!("/etc/weir.toml");
         after["process"]["reload"] =
+#[test]
+fn a_failover_of_redis_is_told_whoever_does_it() {
+    let told = |was: &Value, is: &Value| {
+        texts(&changes(&observation(1.0, was), &observation(2.0, is)))
+    };
+    let mut unknown = document();
+    unknown["redis"]["backends"][0]["url"] = json!("m by Sentinel");
+    unknown["redis"]["backends"][0]["sentinel"] = json!({ "url": "redis://s:1", "master": "m" });
+    let mut moved = document();
+    moved["redis"]["backends"][0]["url"] = json!("redis://r2:6379");
+    assert_eq!(told(&unknown, &document()), "", "a start is no failover");
+    assert_eq!(
+        told(&document(), &moved),
+        "Warn Redis server r is at redis://r2:6379; it was at redis://r:6379\n"
+    );
+    let mut node = document();
+    node["redis"]["backends"][0]["name"] = json!("r2:6379");
+    assert_eq!(told(&document(), &node), "Warn servers of Redis pool redis: r left; r2:6379 came\n");
+    let mut replica = document();
+    replica["redis"]["backends"][0]["replica_of"] = json!("q");
+    assert_eq!(
+        told(&replica, &document()),
+        "Warn Redis server r is a master; q was its master\n"
+    );
+}
+
             json!({ "at": 5.0, "refused": refused, "needs_restart": keys });
         let (was, is) = (observation(1.0, &document()), observation(2.0, &after));
         assert_eq!(changes(&is, &is.clone()), [], "it is told once");
