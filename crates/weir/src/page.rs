@@ -30,10 +30,11 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use watch::metrics::Registry;
 
-use crate::diagnosis::changes::changes;
+use crate::diagnosis::changes::{changes, expiries};
 use crate::diagnosis::event::{Change, Event, Level};
 use crate::diagnosis::findings::findings;
 use crate::diagnosis::frame::Frame;
+use crate::diagnosis::installation::Installation;
 use crate::diagnosis::observation::{Expiry, Observation};
 use crate::diagnosis::status::Status;
 use events::EventList;
@@ -61,6 +62,8 @@ pub struct Sources {
     pub status: Box<dyn Fn() -> Value + Send>,
     /// What ends some day: certificates.
     pub expiries: Box<dyn Fn() -> Vec<Expiry> + Send>,
+    /// What commands have to name.
+    pub installation: Arc<Installation>,
 }
 
 /// The page of one process.
@@ -207,6 +210,8 @@ impl Watcher {
             None => {
                 seen.follow(&Observation { at, ..Observation::default() });
                 self.begin(at, &seen.status);
+                let near = expiries(&Observation::default(), &seen);
+                near.into_iter().for_each(|change| self.note(at, change));
             }
         }
         let whole = lock(&self.page.book).history.put(at as u64, &values);
@@ -229,7 +234,16 @@ impl Watcher {
         });
         let expiries = self.expiries.iter().cloned().chain(roles).collect();
         let (stalls, stalled) = measure::stalls(&self.sources.registry);
-        Observation { at, status, stalls, stalled, expiries, ..Observation::default() }
+        let installation = Arc::clone(&self.sources.installation);
+        Observation {
+            at,
+            status,
+            installation,
+            stalls,
+            stalled,
+            expiries,
+            ..Observation::default()
+        }
     }
 
     /// The first second of this process.

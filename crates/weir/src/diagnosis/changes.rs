@@ -7,7 +7,7 @@ use watch::words::{bytes, count, seconds};
 use super::event::{Change, Level};
 use super::fill::Fill;
 use super::findings::shortened;
-use super::observation::{Observation, is_away, waiting};
+use super::observation::{Expiry, Observation, is_away, waiting};
 use super::remedy;
 use super::status::{Backend, Status};
 
@@ -15,13 +15,13 @@ use super::status::{Backend, Status};
 pub fn changes(before: &Observation, after: &Observation) -> Vec<Change> {
     let mut found = Vec::new();
     ready(&before.status, &after.status, &mut found);
-    journal(&before.status, &after.status, &mut found);
+    journal(&before.status, after, &mut found);
     influx(before, after, &mut found);
-    postgres(&before.status, &after.status, &mut found);
+    postgres(&before.status, after, &mut found);
     redis(&before.status, &after.status, &mut found);
     reload(&before.status, &after.status, &mut found);
     stalls(before, after, &mut found);
-    expiries(before, after, &mut found);
+    found.extend(expiries(before, after));
     found.sort_by_key(|change| change.level);
     found.iter_mut().for_each(|change| change.text = shortened(&change.text));
     found
@@ -40,25 +40,29 @@ fn ready(before: &Status, after: &Status, found: &mut Vec<Change>) {
     found.push(Change::new(Level::Good, "ready", text));
 }
 
-fn journal(before: &Status, after: &Status, found: &mut Vec<Change>) {
-    let (Some(before), Some(after)) = (&before.journal, &after.journal) else { return };
+fn journal(before: &Status, seen: &Observation, found: &mut Vec<Change>) {
+    let (Some(before), Some(after)) = (&before.journal, &seen.status.journal) else { return };
+    let at = &*seen.installation;
+    let laggard = || remedy::laggard(&seen.status, at);
     let mut say = |level, text: String, remedy: &str| {
-        let change = Change::new(level, "journal", text);
-        found.push(if remedy.is_empty() { change } else { change.remedy(remedy) });
+        found.push(Change::new(level, "journal", text).remedy(remedy));
     };
     if let (None, Some(why)) = (&before.poisoned, &after.poisoned) {
         let text = format!("a sync of the journal failed, nothing is acknowledged any more: {why}");
-        say(Level::Bad, text, "dmesg; then systemctl restart weir");
+        say(Level::Bad, text, remedy::POISONED);
     }
     match (before.disk_full, after.disk_full) {
-        (false, true) => say(Level::Bad, "the journal's disk is full".to_owned(), "df -h"),
+        (false, true) => {
+            let remedy = remedy::disk(&at.journal_dir);
+            say(Level::Bad, "the journal's disk is full".to_owned(), &remedy);
+        }
         (true, false) => say(Level::Good, "the journal's disk has room again".to_owned(), ""),
         _ => {}
     }
     match (before.full, after.full) {
         (false, true) => {
             let text = format!("the journal has reached max-size, {}", bytes(after.bytes_max));
-            say(Level::Bad, text, "weir status");
+            say(Level::Bad, text, &laggard());
         }
         (true, false) => say(Level::Good, "the journal has room again".to_owned(), ""),
         _ => {}
@@ -69,7 +73,7 @@ fn journal(before: &Status, after: &Status, found: &mut Vec<Change>) {
             let lasts = after.until_full_seconds.map_or_else(String::new, |lasts| {
                 format!("; it is full in {} at the present rate", seconds(lasts))
             });
-            say(Level::Warn, format!("the journal is at {used} of {most}{lasts}"), "weir status");
+            say(Level::Warn, format!("the journal is at {used} of {most}{lasts}"), &laggard());
         }
         (was, Fill::Low) if was > Fill::Low => {
             say(Level::Good, "the journal is far from full again".to_owned(), "");
@@ -79,7 +83,8 @@ fn journal(before: &Status, after: &Status, found: &mut Vec<Change>) {
     if after.damage.len() > before.damage.len() {
         let places: Vec<&str> = after.damage.iter().map(|of| of.place.as_str()).collect();
         let new = places.get(before.damage.len()..).unwrap_or_default().join(", ");
-        say(Level::Bad, format!("the journal is damaged at {new}"), "weir journal verify DIR");
+        let remedy = remedy::verify_journal(at);
+        say(Level::Bad, format!("the journal is damaged at {new}"), &remedy);
     }
 }
 
@@ -101,7 +106,7 @@ fn influx(before: &Observation, after: &Observation, found: &mut Vec<Change>) {
         if dead(backend) > 0 && dead(former) == 0 {
             let text = format!("backend {name} refuses points for good; they are dead letters");
             let change = Change::new(Level::Warn, format!("dead letters {name}"), text);
-            found.push(change.remedy(format!("weir dead-letters show {name}")));
+            found.push(change.remedy(remedy::dead_letters(name, &after.installation)));
         }
         if lost(backend) > 0 && lost(former) == 0 {
             let text = format!("backend {name} never gets {} points", count(lost(backend)));
@@ -123,14 +128,16 @@ fn away(
     let name = &backend.name;
     let subject = format!("backend {name}");
     let why = backend.reason.as_deref().unwrap_or("no reason is known");
+    let at = &after.installation;
     match (is_away(former), is_away(backend)) {
-        (false, true) if backend.state == "stopped" => {
+        (_, true) if backend.state == "stopped" && former.state != "stopped" => {
             let text = format!("backend {name} needs somebody: {why}");
-            Some(Change::new(Level::Bad, subject, text).remedy("weir status"))
+            let remedy = remedy::stopped(backend, &after.status, at);
+            Some(Change::new(Level::Bad, subject, text).remedy(remedy))
         }
         (false, true) => {
             let change = Change::new(Level::Warn, subject, format!("backend {name} went: {why}"));
-            Some(change.remedy(remedy::ping(backend)))
+            Some(change.remedy(remedy::ping(backend, at)))
         }
         (true, false) => {
             let since = before.away.get(name).copied().unwrap_or(after.at);
@@ -138,16 +145,12 @@ fn away(
             let text = format!("backend {name} is back after {span}; {left} points wait for it");
             Some(Change::new(Level::Good, subject, text))
         }
-        (true, true) if former.state != "stopped" && backend.state == "stopped" => {
-            let text = format!("backend {name} needs somebody: {why}");
-            Some(Change::new(Level::Bad, subject, text).remedy("weir status"))
-        }
         _ => None,
     }
 }
 
-fn postgres(before: &Status, after: &Status, found: &mut Vec<Change>) {
-    let (Some(before), Some(after)) = (&before.postgres, &after.postgres) else { return };
+fn postgres(before: &Status, seen: &Observation, found: &mut Vec<Change>) {
+    let (Some(before), Some(after)) = (&before.postgres, &seen.status.postgres) else { return };
     let primary = |of: &::postgres::status::Status| {
         of.backends.iter().find(|of| of.role == "primary").map(|of| of.name.clone())
     };
@@ -159,7 +162,7 @@ fn postgres(before: &Status, after: &Status, found: &mut Vec<Change>) {
         (Some(was), None) => {
             let text = format!("PostgreSQL has no primary; it was {was}");
             let change = Change::new(Level::Bad, "primary", text);
-            found.push(change.remedy("promote a replica: pg_ctl promote"));
+            found.push(change.remedy(remedy::promote(after)));
         }
         (None, Some(is)) => {
             found.push(Change::new(Level::Good, "primary", format!("PostgreSQL: {is} is primary")));
@@ -186,9 +189,10 @@ fn postgres(before: &Status, after: &Status, found: &mut Vec<Change>) {
         }
     }
     match (before.paused, after.paused) {
-        (false, true) => found.push(
-            Change::new(Level::Warn, "pause", "PostgreSQL: PAUSE is in force").remedy("RESUME"),
-        ),
+        (false, true) => {
+            let change = Change::new(Level::Warn, "pause", "PostgreSQL: PAUSE is in force");
+            found.push(change.remedy(remedy::console(&seen.installation, "RESUME")));
+        }
         (true, false) => {
             found.push(Change::new(Level::Good, "pause", "PostgreSQL: PAUSE has ended"));
         }
@@ -199,14 +203,13 @@ fn postgres(before: &Status, after: &Status, found: &mut Vec<Change>) {
 fn redis(before: &Status, after: &Status, found: &mut Vec<Change>) {
     if let (Some(before), Some(after)) = (&before.redis, &after.redis) {
         for server in &after.backends {
-            let is_same = |of: &&::redis::status::Backend| {
-                (&of.pool, &of.name) == (&server.pool, &server.name)
-            };
-            let Some(former) = before.backends.iter().find(is_same) else { continue };
+            let former = before.backends.iter().find(|of| is_same_server(of, server));
+            let Some(former) = former else { continue };
             found.extend(redis_server(former, server));
-        }
-    }
             found.extend(redis_place(former, server));
+        }
+        redis_pools(before, after, found);
+    }
     for master in &after.followed {
         let Some(former) = before.followed.iter().find(|of| of.name == master.name) else {
             continue;
@@ -215,7 +218,8 @@ fn redis(before: &Status, after: &Status, found: &mut Vec<Change>) {
         match (&former.trouble, &master.trouble) {
             (None, Some(why)) => {
                 let text = format!("the append-only file of {name} is in trouble: {why}");
-                found.push(Change::new(Level::Bad, subject, text).remedy("weir status"));
+                let change = Change::new(Level::Bad, subject, text);
+                found.push(change.remedy(remedy::followed(master)));
             }
             (Some(_), None) => {
                 let text = format!("the append-only file of {name} is well again");
@@ -227,10 +231,6 @@ fn redis(before: &Status, after: &Status, found: &mut Vec<Change>) {
     guard(before, after, found);
 }
 
-fn redis_server(
-    former: &::redis::status::Backend,
-    server: &::redis::status::Backend,
-) -> Option<Change> {
 fn is_same_server(one: &::redis::status::Backend, other: &::redis::status::Backend) -> bool {
     (&one.pool, &one.name) == (&other.pool, &other.name)
 }
@@ -279,13 +279,17 @@ fn redis_pools(
     }
 }
 
+fn redis_server(
+    former: &::redis::status::Backend,
+    server: &::redis::status::Backend,
+) -> Option<Change> {
     let (name, subject) = (&server.name, format!("Redis {} {}", server.pool, server.name));
     let is_ill = |of: &::redis::status::Backend| of.wrong.is_some() || of.ejected_seconds.is_some();
     match (former.ejected_seconds.is_some(), server.ejected_seconds.is_some()) {
         (false, true) => {
             let text = format!("Redis server {name} is ejected: others have its keys");
             let change = Change::new(Level::Bad, subject, text);
-            return Some(change.remedy(remedy::redis_ping(&server.url)));
+            return Some(change.remedy(remedy::redis_ping(server)));
         }
         (true, false) if !is_ill(server) => {
             let text = format!("Redis server {name} has its keys again");
@@ -297,7 +301,7 @@ fn redis_pools(
         (false, Some(why)) => {
             let text = format!("Redis server {name} fails: {why}");
             let change = Change::new(Level::Warn, subject, text);
-            Some(change.remedy(remedy::redis_ping(&server.url)))
+            Some(change.remedy(remedy::redis_ping(server)))
         }
         (true, None) if !is_ill(server) => {
             Some(Change::new(Level::Good, subject, format!("Redis server {name} is back")))
@@ -324,7 +328,8 @@ fn guard(before: &Status, after: &Status, found: &mut Vec<Change>) {
         for new in server.findings.iter().filter(tells) {
             if !former.iter().any(|of| of.about == new.about) {
                 let text = format!("Redis {name}, {}: {}", new.about.word(), new.words);
-                found.push(Change::new(Level::Warn, &*subject, text).remedy("weir status"));
+                let change = Change::new(Level::Warn, &*subject, text);
+                found.push(change.remedy(remedy::redis_cli(&server.url, "info persistence")));
             }
         }
         for gone in former.iter().filter(tells) {
@@ -341,11 +346,10 @@ fn reload(before: &Status, after: &Status, found: &mut Vec<Change>) {
     if before.process.reload.as_ref().is_some_and(|former| former.at == reload.at) {
         return;
     }
-    let file = after.process.config.as_deref().unwrap_or("weir.toml");
     let change = match (&reload.refused, &reload.needs_restart[..]) {
         (Some(why), _) => {
             let text = format!("a reload was refused, the former configuration stays: {why}");
-            Change::new(Level::Warn, "reload", text).remedy(format!("weir check --config {file}"))
+            Change::new(Level::Warn, "reload", text).remedy(remedy::check(after))
         }
         (None, []) => Change::new(Level::Info, "reload", "the configuration was reloaded"),
         (None, keys) => {
@@ -367,14 +371,12 @@ fn stalls(before: &Observation, after: &Observation, found: &mut Vec<Change>) {
     }
 }
 
-fn expiries(before: &Observation, after: &Observation, found: &mut Vec<Change>) {
-    for expiry in after.expiries.iter().filter(|expiry| expiry.is_near(after.at)) {
-        let was_near = before.expiries.iter().any(|of| of == expiry && of.is_near(before.at));
-        if !was_near {
-            let text = expiry.in_words(after.at);
-            found.push(Change::new(Level::Warn, &*expiry.what, text));
-        }
-    }
+/// What has come to end within 14 days.
+pub fn expiries(before: &Observation, after: &Observation) -> Vec<Change> {
+    let was_near = |of: &Expiry| before.expiries.contains(of) && of.is_near(before.at);
+    let near = after.expiries.iter().filter(|of| of.is_near(after.at) && !was_near(of));
+    let change = |of: &Expiry| Change::new(Level::Warn, &*of.what, of.in_words(after.at));
+    near.map(change).collect()
 }
 
 #[cfg(test)]

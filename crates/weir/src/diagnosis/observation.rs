@@ -1,9 +1,11 @@
 //! A running Weir at one moment, with what only a series of moments tells.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use watch::words::seconds;
 
+use super::installation::Installation;
 use super::status::{Backend, Status};
 
 /// What ends within this is told: 14 days.
@@ -42,6 +44,8 @@ pub struct Observation {
     pub at: f64,
     /// What `/status` says of it.
     pub status: Status,
+    /// What commands have to name.
+    pub installation: Arc<Installation>,
     /// How often each worker stood still, by worker and stage.
     pub stalls: BTreeMap<(String, String), u64>,
     /// Workers that stand still now.

@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
+use crate::diagnosis::installation::{ConsoleLogin, Installation};
 use crate::diagnosis::observation::Expiry;
 
 fn document() -> Value {
@@ -50,7 +53,10 @@ fn document() -> Value {
 
 fn observation(at: f64, document: &Value) -> Observation {
     let status = serde_json::from_value(document.clone()).unwrap();
-    Observation { at, status, ..Observation::default() }
+    let (address, user) = ("127.0.0.1:6432".parse().unwrap(), "ann".to_owned());
+    let console = Some(ConsoleLogin { address, user, database: "weir".to_owned() });
+    let installation = Arc::new(Installation { console, ..Installation::default() });
+    Observation { at, status, installation, ..Observation::default() }
 }
 
 /// What is told of one change of the document, and then of its way back.
@@ -118,12 +124,6 @@ fn a_failover_names_both_servers() {
 }
 
 #[test]
-fn a_reload_tells_what_it_refused_and_what_waits_for_a_restart() {
-    let told = |refused: Value, keys: Value| {
-        let mut after = document();
-        after["process"]["config"] = json!("/etc/weir.toml");
-        after["process"]["reload"] =
-#[test]
 fn a_failover_of_redis_is_told_whoever_does_it() {
     let told = |was: &Value, is: &Value| {
         texts(&changes(&observation(1.0, was), &observation(2.0, is)))
@@ -149,6 +149,12 @@ fn a_failover_of_redis_is_told_whoever_does_it() {
     );
 }
 
+#[test]
+fn a_reload_tells_what_it_refused_and_what_waits_for_a_restart() {
+    let told = |refused: Value, keys: Value| {
+        let mut after = document();
+        after["process"]["config"] = json!("/etc/weir.toml");
+        after["process"]["reload"] =
             json!({ "at": 5.0, "refused": refused, "needs_restart": keys });
         let (was, is) = (observation(1.0, &document()), observation(2.0, &after));
         assert_eq!(changes(&is, &is.clone()), [], "it is told once");
