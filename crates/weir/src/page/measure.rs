@@ -18,6 +18,16 @@ const RATES: [(&str, &str); 3] = [
     ("weir_redis_errors_total", "redis.errors"),
 ];
 
+/// Listeners whose bytes from clients, and to them, are drawn as rates. What InfluxDB's writes
+/// bring is counted by the journal, that of UDP included.
+const BYTES: [(&str, &str, &str); 5] = [
+    ("influx", "out", "influx.sent"),
+    ("postgres", "in", "postgres.bytes"),
+    ("postgres", "out", "postgres.sent"),
+    ("redis", "in", "redis.bytes"),
+    ("redis", "out", "redis.sent"),
+];
+
 /// A label's name and value, where a family has series that are not drawn.
 type OfLabel = Option<(&'static str, &'static str)>;
 
@@ -66,6 +76,14 @@ impl Counted {
             registry.read(family, |of| *sum.get_or_insert(0.0) += of.value());
             self.counters.extend(sum.map(|sum| (name.to_owned(), sum)));
         }
+        registry.read("weir_connections_bytes_total", |of| {
+            let (listener, direction) = (of.label("listener"), of.label("direction"));
+            for (wanted, way, name) in BYTES {
+                if listener.as_deref() == Some(wanted) && direction.as_deref() == Some(way) {
+                    *self.counters.entry(name.to_owned()).or_default() += of.value();
+                }
+            }
+        });
         let mut errors = None;
         registry.read("weir_influx_answers_total", |of| {
             let is_error = of.label("code").is_some_and(|code| !code.starts_with('2'));

@@ -307,7 +307,7 @@
   const TILES = [
     ["influx.points", "points in a second", rate], ["out", "points delivered a second", rate],
     ["influx.requests", "requests a second", rate], ["influx.errors", "errors a second", rate],
-    ["influx.bytes", "bytes in a second", bytes], ["influx.p50", "write p50", millis], ["influx.p99", "write p99", millis],
+    ["influx.bytes", "bytes in a second", bytes], ["influx.sent", "bytes out a second", bytes], ["influx.p50", "write p50", millis], ["influx.p99", "write p99", millis],
     ["journal.groups", "journal groups a second", rate], ["sync.p50", "journal sync p50", millis], ["sync.p99", "journal sync p99", millis],
     ["postgres.statements", "PostgreSQL statements a second", rate], ["postgres.p50", "PostgreSQL p50", millis], ["postgres.p99", "PostgreSQL p99", millis],
     ["postgres.clients", "PostgreSQL clients", count], ["postgres.waiting", "PostgreSQL clients that wait", count],
