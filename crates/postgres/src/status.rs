@@ -6,7 +6,7 @@ use watch::metrics::{Encoder, Label};
 
 use crate::backends::ExpiringRole;
 use crate::console::Snapshot;
-use crate::slow::SlowForm;
+pub use crate::slow::SlowForm;
 
 /// The state at one moment, from what the console shows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

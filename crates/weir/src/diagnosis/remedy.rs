@@ -207,7 +207,10 @@ mod tests {
 
     #[test]
     fn a_redis_server_is_asked_where_it_is() {
-        assert_eq!(redis_ping(&redis("/run/redis.sock", None)), "redis-cli -s /run/redis.sock ping");
+        assert_eq!(
+            redis_ping(&redis("/run/redis.sock", None)),
+            "redis-cli -s /run/redis.sock ping"
+        );
         let question =
             SentinelQuestion { url: "redis://10.0.0.1:26379".into(), master: "mymaster".into() };
         assert_eq!(

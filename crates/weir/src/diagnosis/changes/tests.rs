@@ -125,9 +125,8 @@ fn a_failover_names_both_servers() {
 
 #[test]
 fn a_failover_of_redis_is_told_whoever_does_it() {
-    let told = |was: &Value, is: &Value| {
-        texts(&changes(&observation(1.0, was), &observation(2.0, is)))
-    };
+    let told =
+        |was: &Value, is: &Value| texts(&changes(&observation(1.0, was), &observation(2.0, is)));
     let mut unknown = document();
     unknown["redis"]["backends"][0]["url"] = json!("m by Sentinel");
     unknown["redis"]["backends"][0]["sentinel"] = json!({ "url": "redis://s:1", "master": "m" });
@@ -140,13 +139,13 @@ fn a_failover_of_redis_is_told_whoever_does_it() {
     );
     let mut node = document();
     node["redis"]["backends"][0]["name"] = json!("r2:6379");
-    assert_eq!(told(&document(), &node), "Warn servers of Redis pool redis: r left; r2:6379 came\n");
+    assert_eq!(
+        told(&document(), &node),
+        "Warn servers of Redis pool redis: r left; r2:6379 came\n"
+    );
     let mut replica = document();
     replica["redis"]["backends"][0]["replica_of"] = json!("q");
-    assert_eq!(
-        told(&replica, &document()),
-        "Warn Redis server r is a master; q was its master\n"
-    );
+    assert_eq!(told(&replica, &document()), "Warn Redis server r is a master; q was its master\n");
 }
 
 #[test]
