@@ -285,8 +285,7 @@ impl Watcher {
         drop(book);
         let (findings, caught_up) = (findings(seen), seen.catching_up());
         let number = self.ticks;
-        let frame =
-            Frame { number, at, status, series, caught_up, findings, last_event, events };
+        let frame = Frame { number, at, status, series, caught_up, findings, last_event, events };
         self.page.live.send(&frame)
     }
 }
