@@ -32,8 +32,9 @@ const BYTES: [(&str, &str, &str); 5] = [
 type OfLabel = Option<(&'static str, &'static str)>;
 
 /// Histograms of which p50 and p99 are drawn, in milliseconds.
-const TIMES: [(&str, OfLabel, &str); 4] = [
+const TIMES: [(&str, OfLabel, &str); 5] = [
     ("weir_influx_write_seconds", Some(("stage", "all")), "influx"),
+    ("weir_influx_query_seconds", None, "query"),
     ("weir_journal_sync_seconds", None, "sync"),
     ("weir_postgres_total_seconds", None, "postgres"),
     ("weir_redis_total_seconds", None, "redis"),
@@ -125,6 +126,7 @@ impl Counted {
     fn postgres(&mut self, status: &Status) {
         let Some(postgres) = &status.postgres else { return };
         self.count("postgres.statements", postgres.queries as f64);
+        self.count("postgres.errors", postgres.errors as f64);
         self.number("postgres.waiting", postgres.waiting as f64);
         self.number("postgres.clients", postgres.connections as f64);
         for server in &postgres.backends {

@@ -29,8 +29,10 @@ const LINES: [RateLine; 4] = [
             ("influx.errors", "errors", Unit::Rate),
             ("influx.bytes", "in", Unit::Bytes),
             ("influx.sent", "out", Unit::Bytes),
-            ("influx.p50", "p50", Unit::Millis),
-            ("influx.p99", "p99", Unit::Millis),
+            ("influx.p50", "write p50", Unit::Millis),
+            ("influx.p99", "write p99", Unit::Millis),
+            ("query.p50", "query p50", Unit::Millis),
+            ("query.p99", "query p99", Unit::Millis),
         ],
     ),
     (
@@ -45,6 +47,7 @@ const LINES: [RateLine; 4] = [
         "postgres",
         &[
             ("postgres.statements", "statements", Unit::Rate),
+            ("postgres.errors", "errors", Unit::Rate),
             ("postgres.bytes", "in", Unit::Bytes),
             ("postgres.sent", "out", Unit::Bytes),
             ("postgres.p50", "p50", Unit::Millis),
@@ -112,7 +115,7 @@ mod tests {
         let series = series.map(|(name, value)| (name.to_owned(), value)).into();
         assert_eq!(
             text(&series),
-            "influx   1,234 points in/s, 1,234 points out/s, p99 2.500 ms\n\
+            "influx   1,234 points in/s, 1,234 points out/s, write p99 2.500 ms\n\
              redis    7 commands/s, 2.0 KiB in/s\n"
         );
     }
