@@ -2,21 +2,23 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rig::chromium::{Browser, Screen};
 use rig::faults::DiskOrder;
 use rig::http::{Connection, Request};
 use rig::influxd::Influxd;
 use rig::postgres::Cluster;
-use rig::redis::Redis;
+use rig::redis::{Redis, RedisClient};
 use rig::wait;
 use rig::weir::{Setup, Weir};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 
-use crate::postgres::scene::table as postgres_table;
+use crate::postgres::scene::{
+    client as postgres_client, config as postgres_config, table as postgres_table,
+};
 use crate::scene::point;
 
 const WIDE: Screen = Screen { width: 1280, height: 900, dark: false };
@@ -29,6 +31,8 @@ const HOSTILE: &str = "<img src=x onerror=alert(1)>";
 struct Everything {
     weir: Weir,
     b: Influxd,
+    /// Of a database and a user with a hostile name.
+    _client: pg::Client,
     _a: Influxd,
     _primary: Cluster,
     _replica: Cluster,
@@ -43,7 +47,8 @@ impl Everything {
         let redis = Redis::start();
         let mut weir = Setup::new().backend("a", &a.url()).backend("b", &b.url()).prepare();
         let tables = format!(
-            "{}[redis]\nlisten = \"{{redis}}\"\n[[redis.backend]]\nname = \"s0\"\nurl = \"{url}\"\n\
+            "{}[redis]\nlisten = \"{{redis}}\"\n\
+             [[redis.backend]]\nname = \"{HOSTILE}\"\nurl = \"{url}\"\n\
              [redis.aof]\ndir = {dir:?}\n[[redis.aof.master]]\nname = \"m\"\nurl = \"{url}\"\n",
             postgres_table(&[&primary, &replica], ""),
             url = redis.url(),
@@ -52,13 +57,24 @@ impl Everything {
         weir.configure(|setup| setup.table(&tables));
         weir.start_again();
         weir.query("CREATE DATABASE db", &[]);
-        let mut all = Self { weir, b, _a: a, _primary: primary, _replica: replica, _redis: redis };
+        weir.query(&format!("CREATE DATABASE \"{HOSTILE}\""), &[]);
+        let client = hostile_client(&weir);
+        let mut all = Self {
+            weir,
+            b,
+            _client: client,
+            _a: a,
+            _primary: primary,
+            _replica: replica,
+            _redis: redis,
+        };
         all.write(0..100);
         // One writer that overwrites its own point is nothing to look at, but it is shown.
         let mut writer = Connection::open(all.weir.http).unwrap();
+        let db: String = HOSTILE.bytes().map(|byte| format!("%{byte:02X}")).collect();
         for value in 1..=2 {
             let line = format!("{} v={value} 1000\n", HOSTILE.replace(' ', "\\ "));
-            let write = Request::post("/write?db=db", line);
+            let write = Request::post(&format!("/write?db={db}"), line);
             assert_eq!(writer.send(&write).unwrap().status(), 204);
         }
         all.weir.wait_delivered();
@@ -72,6 +88,16 @@ impl Everything {
     fn open(&self, screen: Screen) -> Browser {
         Browser::open(&format!("http://{}/", self.weir.admin), screen)
     }
+}
+
+/// A PostgreSQL client whose database and user have a hostile name.
+fn hostile_client(weir: &Weir) -> pg::Client {
+    let mut superuser = postgres_client(weir).unwrap();
+    let quoted = format!("\"{HOSTILE}\"");
+    superuser.batch_execute(&format!("CREATE ROLE {quoted} LOGIN SUPERUSER")).unwrap();
+    superuser.batch_execute(&format!("CREATE DATABASE {quoted}")).unwrap();
+    superuser.batch_execute("SELECT 1 / 0").unwrap_err();
+    postgres_config(weir.postgres, HOSTILE, HOSTILE).connect(pg::NoTls).unwrap()
 }
 
 /// Where pictures go, if somebody wants to look at them.
@@ -95,15 +121,24 @@ fn an_operator_sees_a_backend_go_and_come_back_and_a_restart_forgets_nothing() {
     let mut browser = all.open(WIDE);
     browser.wait_text("Takes writes", wait::LONG);
     browser.wait_true("document.querySelectorAll('.chart canvas').length > 3", wait::LONG);
-    browser.wait_text(HOSTILE, wait::LONG);
+    for table in ["collisions", "postgres", "redis"] {
+        let text = format!("document.getElementById('{table}')?.innerText.includes({HOSTILE:?})");
+        browser.wait_true(&text, wait::LONG);
+    }
+    browser.wait_true("document.images.length === 0", wait::LONG);
     assert_quiet(&mut browser, &all.weir);
+    gateways_have_the_same_numbers(&mut browser, &all.weir);
 
+    note_when_a_backend_is_away(&mut browser);
     all.b.kill();
-    let killed = Instant::now();
-    all.write(100..200);
-    browser.wait_text("has been away", wait::LONG);
+    all.write(100..101);
     // Weir itself has to find out first, by a batch that fails.
-    assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
+    wait::until("/status says so", wait::LONG, || all.weir.account("b").state == "retrying");
+    let said = since_1970_ms();
+    all.write(101..200);
+    browser.wait_true("window.wentAt > 0", wait::LONG);
+    let late = browser.value("window.wentAt").as_f64().unwrap() - said;
+    assert!(late < 2000.0, "the page said it {late} ms after /status");
     browser.wait_text("100 points wait", wait::LONG);
     browser.wait_text("curl -i http://127.0.0.1", wait::LONG);
     browser.wait_text("backend b went", wait::LONG);
@@ -118,8 +153,6 @@ fn an_operator_sees_a_backend_go_and_come_back_and_a_restart_forgets_nothing() {
     assert!(all.weir.terminate().success());
     browser.wait_text("No news from Weir", Duration::from_secs(5));
     assert_eq!(browser.value("document.body.className"), json!("dead"));
-    // The browser says itself that it can't connect; from here on that is no fault.
-    browser.console.clear();
     all.weir.start_again();
     browser.wait_true("document.body.className === ''", wait::LONG);
     for words in ["is back after", "Weir was stopped", "started, pid"] {
@@ -127,6 +160,59 @@ fn an_operator_sees_a_backend_go_and_come_back_and_a_restart_forgets_nothing() {
     }
     let shown = browser.value("document.querySelectorAll('#events time').length");
     assert!(shown.as_u64() > Some(4), "{shown}");
+    // The browser says itself that it could not connect.
+    browser.console.retain(|words| !words.contains("net::ERR_"));
+    assert_quiet(&mut browser, &all.weir);
+}
+
+fn since_1970_ms() -> f64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.unwrap().as_secs_f64() * 1e3
+}
+
+/// Has the page itself note when it says so, however slowly the test asks it.
+fn note_when_a_backend_is_away(browser: &mut Browser) {
+    browser.value(
+        "(() => { window.wentAt = 0; const list = document.getElementById('worst'); \
+         new MutationObserver(() => { if (!window.wentAt && \
+         list.textContent.includes('has been away')) window.wentAt = Date.now(); }) \
+         .observe(list, { childList: true, subtree: true, characterData: true }); })()",
+    );
+}
+
+/// What the page says of PostgreSQL and Redis is what `/status` says.
+#[track_caller]
+fn gateways_have_the_same_numbers(browser: &mut Browser, weir: &Weir) {
+    let mut redis = RedisClient::connect(weir.redis);
+    (0..5).for_each(|n| drop(redis.ask(&["SET", &n.to_string(), "x"])));
+    let facts = |status: &Value, keys: [(&str, &str); 3]| {
+        keys.map(|(key, words)| format!("{} {words}", status[key])).join(", ")
+    };
+    wait::until("the page has the gateways' numbers", wait::LONG, || {
+        let status = weir.ask_admin("/status").json();
+        let (postgres, redis) = (&status["postgres"], &status["redis"]);
+        let postgres = facts(
+            postgres,
+            [
+                ("connections", "clients"),
+                ("waiting", "waiting"),
+                ("queries", "statements since the start"),
+            ],
+        );
+        let redis = facts(
+            redis,
+            [
+                ("connections", "clients"),
+                ("commands", "commands since the start"),
+                ("lane_commands", "by lanes"),
+            ],
+        );
+        let text = browser.text();
+        assert_eq!(status["postgres"]["errors"], 1);
+        status["redis"]["commands"].as_u64() >= Some(5)
+            && text.contains(&postgres)
+            && text.contains(&redis)
+    });
 }
 
 /// The table's numbers are those of `/status`.
@@ -139,7 +225,7 @@ fn same_numbers(browser: &mut Browser, weir: &Weir) {
         let accounts = weir.accounts();
         rows.as_array().is_some_and(|rows| rows.len() == accounts.len())
             && accounts.iter().all(|account| {
-                let is_it = |row: &&serde_json::Value| row[0] == json!(account.name);
+                let is_it = |row: &&Value| row[0] == json!(account.name);
                 let Some(row) = rows.as_array().and_then(|rows| rows.iter().find(is_it)) else {
                     return false;
                 };
@@ -188,6 +274,59 @@ fn a_stream_that_falls_silent_greys_the_page_and_it_comes_back_by_itself() {
     assert!(browser.text().contains("What is below is of"), "{}", browser.text());
     weir.running().signal(Signal::CONT);
     browser.wait_true("document.body.className === ''", wait::LONG);
+    let shown = "document.querySelector('#store .facts').textContent";
+    wait::until("the page has the store's numbers", wait::LONG, || {
+        let store = &weir.ask_admin("/status").json()["influx"]["store"];
+        let series = format!("{} series, {} queries running", store["series"], store["queries"]);
+        browser.value(shown).as_str().is_some_and(|shown| shown.contains(&series))
+    });
+    assert_quiet(&mut browser, &weir);
+}
+
+#[test]
+fn the_page_can_be_used_by_keyboard_and_a_screen_reader_hears_what_changes() {
+    let mut weir = Setup::new().embedded().start();
+    let mut browser = Browser::open(&format!("http://{}/", weir.admin), WIDE);
+    browser.wait_text("Takes writes", wait::LONG);
+    let spoken = "document.getElementById('spoken').textContent";
+    browser.wait_true(&format!("{spoken} === 'Nothing is wrong.'"), wait::LONG);
+    browser.press("Tab");
+    let focused = "document.activeElement.id || document.activeElement.className";
+    assert_eq!(browser.value(focused), json!("skip"));
+    browser.press("Enter");
+    browser.wait_true("document.activeElement.id === 'worst'", wait::LONG);
+    for stop in ["events", "span-second", "span-minute"] {
+        browser.press("Tab");
+        assert_eq!(browser.value(focused), json!(stop));
+    }
+    browser.press("Enter");
+    let pressed = "document.getElementById('span-minute').getAttribute('aria-pressed') === 'true'";
+    browser.wait_true(pressed, wait::LONG);
+    weir.configure(|setup| setup.top("unknown-key = 1"));
+    weir.reload();
+    browser.wait_true(&format!("{spoken}.includes('reload was refused')"), wait::LONG);
+    // It is spoken once, and not each second.
+    browser.value("document.getElementById('spoken').textContent = ''");
+    let live = "document.getElementById('stream').textContent";
+    let second = browser.value(live);
+    wait::until("another second is shown", wait::LONG, || browser.value(live) != second);
+    assert_eq!(browser.value(spoken), json!(""));
+    assert_quiet(&mut browser, &weir);
+}
+
+#[test]
+fn a_viewer_without_a_seat_is_told_so_and_has_the_next_one() {
+    let weir = Setup::new().embedded().start();
+    let mut viewers = silent_viewers(&weir);
+    let mut browser = Browser::open(&format!("http://{}/", weir.admin), WIDE);
+    browser.wait_text("503: 16 viewers look at this Weir already", wait::LONG);
+    browser.wait_text("The page tries again by itself", wait::LONG);
+    viewers.pop();
+    browser.wait_text("Takes writes", wait::LONG);
+    browser.wait_true("document.body.className === ''", wait::LONG);
+    // The browser says itself what was refused.
+    browser.console.retain(|words| !words.contains("503"));
+    assert_quiet(&mut browser, &weir);
 }
 
 #[test]
@@ -215,25 +354,43 @@ fn six_hundred_frames_at_once_leave_the_heap_flat() {
     browser.wait_true("window.served >= 5", wait::LONG);
     let after = browser.value(heap).as_f64().unwrap();
     assert!(after < before + 4e6, "{before} {after}");
+    assert_quiet(&mut browser, &weir);
+}
+
+/// Viewers who have all seats, and never read.
+fn silent_viewers(weir: &Weir) -> Vec<Connection> {
+    let viewer = |_| {
+        let mut viewer = Connection::open(weir.admin).unwrap();
+        viewer.push(&Request::get("/live").encode()).unwrap();
+        assert_eq!(viewer.head().unwrap().status(), 200);
+        viewer
+    };
+    (0..VIEWERS_MAX).map(viewer).collect()
 }
 
 #[test]
-fn viewers_that_never_read_and_a_crowd_at_the_port_hold_up_no_write() {
-    let weir = Setup::new().embedded().influx("auto-create-database = true").start();
-    let silent: Vec<Connection> = (0..VIEWERS_MAX)
-        .map(|_| {
-            let mut viewer = Connection::open(weir.admin).unwrap();
-            viewer.push(&Request::get("/live").encode()).unwrap();
-            assert_eq!(viewer.head().unwrap().status(), 200);
-            viewer
-        })
-        .collect();
+fn viewers_that_never_read_and_a_crowd_at_the_port_hold_up_no_client() {
+    let (primary, redis) = (Cluster::start(), Redis::start());
+    let tables = format!(
+        "{}[redis]\nlisten = \"{{redis}}\"\n[[redis.backend]]\nname = \"s0\"\nurl = \"{}\"\n",
+        postgres_table(&[&primary], ""),
+        redis.url()
+    );
+    let setup = Setup::new().embedded().influx("auto-create-database = true");
+    let weir = setup.table(&tables).start();
+    let mut sql = postgres_client(&weir).unwrap();
+    let mut commands = RedisClient::connect(weir.redis);
+    let silent = silent_viewers(&weir);
     let refused = weir.ask_admin("/live");
     assert!(refused.status() == 503 && refused.text().contains("16 viewers"));
     let half: Vec<Socket> = (0..1000).filter_map(|_| knock(weir.admin)).collect();
     assert!(half.len() > 900, "{}", half.len());
     let begun = Instant::now();
-    (0..200).for_each(|n| weir.must_write("db", &point(n)));
+    for n in 0..200 {
+        weir.must_write("db", &point(n));
+        sql.simple_query("SELECT 1").unwrap();
+        assert_eq!(commands.ask(&["SET", "k", "v"]), "+OK");
+    }
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     drop((silent, half));
     wait::until("the port answers again", wait::LONG, || {
@@ -270,15 +427,21 @@ fn two_hundred_backends_are_in_the_table_and_the_worst_are_drawn() {
     browser.wait_true(&format!("{rows} === 1"), wait::LONG);
     let legend = "document.querySelectorAll('#chart-waiting .u-series').length";
     browser.wait_true(&format!("{legend} > 1 && {legend} <= 10"), wait::LONG);
+    let lines = "document.getElementById('chart-waiting').textContent";
+    assert!(!browser.value(lines).as_str().unwrap().contains("away-163"));
+    browser.value("document.querySelector('#influx tbody button').click()");
+    browser.wait_true(&format!("{lines}.includes('away-163')"), wait::LONG);
+    browser.wait_true(&format!("{legend} <= 10"), wait::LONG);
     let findings = "document.querySelectorAll('#worst > li').length";
     browser.wait_true(&format!("{findings} === 20"), wait::LONG);
     let history = weir.ask_admin("/history").text();
     assert!(history.len() < 8 << 20, "{}", history.len());
+    assert_quiet(&mut browser, &weir);
 }
 
 #[test]
 fn a_terminal_shows_the_same_until_it_is_interrupted() {
-    let weir = Setup::new().embedded().start();
+    let mut weir = Setup::new().embedded().start();
     let log = weir.dir().join("watch");
     let mut command = std::process::Command::new(rig::places::weir());
     command.args(["status", "--watch"]).env("WEIR_CONFIG", weir.config());
@@ -286,6 +449,13 @@ fn a_terminal_shows_the_same_until_it_is_interrupted() {
     for words in ["Nothing is wrong", "what happened, newest first", "started, pid"] {
         wait::until(words, wait::LONG, || process.log().contains(words));
     }
+    assert!(weir.terminate().success());
+    wait::until("it says that it hears nothing", wait::LONG, || process.log().contains("NO NEWS"));
+    weir.start_again();
+    wait::until("it knows what was before", wait::LONG, || {
+        let (log, stopped) = (process.log(), "Weir was stopped");
+        log.rsplit("NO NEWS").next().is_some_and(|newest| newest.contains(stopped))
+    });
 }
 
 #[test]

@@ -87,13 +87,22 @@ fn a_point_alone_in_its_database_that_makes_a_backend_answer_500_holds_up_nobody
 
 #[test]
 fn points_that_are_all_too_old_are_dead_letters_at_once() {
-    let scene = Scene::new();
+    let mut scene = Scene::new();
     let words = "partial write: points beyond retention policy dropped=100";
     scene.b.set(Mode::error(400, words));
     scene.weir.must_write("db", &crate::scene::points(0, 100));
     scene.weir.wait_delivered();
     assert_eq!(scene.weir.account("b").dead_lettered, 100);
     assert!(scene.b.requests() < 10, "{} requests, not a search", scene.b.requests());
+    let is_told = |scene: &Scene| {
+        let status = scene.weir.ask_admin("/status").json();
+        let mut backends = status["influx"]["backends"].as_array().into_iter().flatten();
+        backends.any(|of| of["last_refusal"].as_str().is_some_and(|why| why.contains(words)))
+    };
+    assert!(is_told(&scene), "the status says why they were refused");
+    assert!(scene.weir.terminate().success());
+    scene.weir.start_again();
+    wait::until("it says so after a restart, too", wait::LONG, || is_told(&scene));
 }
 
 #[test]

@@ -180,6 +180,25 @@ impl Browser {
         self.command("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
     }
 
+    /// Presses a key, as `Tab` or `Enter`.
+    ///
+    /// # Panics
+    /// When it has no code here.
+    pub fn press(&mut self, key: &str) {
+        let (code, text) = match key {
+            "Tab" => (9, ""),
+            "Enter" => (13, "\r"),
+            " " => (32, " "),
+            _ => panic!("which code has {key:?}?"),
+        };
+        let down = json!({
+            "type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text,
+        });
+        self.command("Input.dispatchKeyEvent", down);
+        let up = json!({ "type": "keyUp", "key": key, "windowsVirtualKeyCode": code });
+        self.command("Input.dispatchKeyEvent", up);
+    }
+
     /// The value of an expression in the page.
     ///
     /// # Panics

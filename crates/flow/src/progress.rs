@@ -130,10 +130,13 @@ pub struct Limits {
     idle: Option<Duration>,
     handshake: Option<Duration>,
     closed: [Counter; 5],
+    /// Bytes from clients, and to them.
+    bytes: [Counter; 2],
 }
 
 impl Limits {
-    /// The limits for the listener `name`, with `weir_connections_slow_total{listener,phase}`.
+    /// The limits for the listener `name`, with `weir_connections_slow_total{listener,phase}`
+    /// and `weir_connections_bytes_total{listener,direction}`.
     pub fn new(name: &str, timeouts: &Timeouts, registry: &Registry) -> Self {
         let limit = |limit: units::Duration| Some(limit.get()).filter(|limit| !limit.is_zero());
         Self {
@@ -152,7 +155,19 @@ impl Limits {
                     &[("listener", name), ("phase", slow.name())],
                 )
             }),
+            bytes: ["in", "out"].map(|direction| {
+                registry.counter(
+                    "weir_connections_bytes_total",
+                    "Bytes from clients (in) and to them (out), counted once a second and when a \
+                     connection closes.",
+                    &[("listener", name), ("direction", direction)],
+                )
+            }),
         }
+    }
+
+    fn count_bytes(&self, passed: [u64; 2]) {
+        self.bytes.iter().zip(passed).filter(|(_, of)| *of > 0).for_each(|(all, of)| all.add(of));
     }
 }
 

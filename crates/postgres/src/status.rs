@@ -6,7 +6,7 @@ use watch::metrics::{Encoder, Label};
 
 use crate::backends::ExpiringRole;
 use crate::console::Snapshot;
-use crate::slow::SlowForm;
+pub use crate::slow::SlowForm;
 
 /// The state at one moment, from what the console shows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct Status {
     pub lane_queries: u64,
     /// How many of them went to a replica.
     pub replica_queries: u64,
+    /// Errors of servers that clients were told, since the start.
+    #[serde(default)]
+    pub errors: u64,
     /// The servers.
     pub backends: Vec<Backend>,
     /// For each database and user.
@@ -106,6 +109,7 @@ impl Status {
             queries: sum(|totals| totals.queries),
             lane_queries: sum(|totals| totals.lane_queries),
             replica_queries: sum(|totals| totals.replica_queries),
+            errors: sum(|totals| totals.errors),
             backends: snapshot.backends.iter().map(Backend::of).collect(),
             pools,
             ..Self::default()

@@ -100,6 +100,8 @@ impl Counts {
 pub struct State {
     /// For how long it is ejected still.
     pub ejected: Option<Duration>,
+    /// How often it was ejected since the start.
+    pub ejections: u64,
     /// What was wrong with it last, if it was not reached since.
     pub wrong: Option<String>,
 }
@@ -208,6 +210,7 @@ impl Health {
         let until = known.ejections.until(server);
         State {
             ejected: until.map(|until| until.saturating_duration_since(Instant::now())),
+            ejections: known.counts.get(server).map_or(0, |counts| counts.ejections.get()),
             wrong: known.wrong.get(server).cloned().flatten(),
         }
     }

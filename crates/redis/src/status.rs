@@ -20,8 +20,17 @@ pub struct Status {
     pub backends: Vec<Backend>,
 }
 
+/// What a Sentinel is asked to find a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentinelQuestion {
+    /// Where the Sentinel listens.
+    pub url: String,
+    /// What it calls the server.
+    pub master: String,
+}
+
 /// A server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Backend {
     /// Its pool; `redis` is the one of `[redis]` itself.
     pub pool: String,
@@ -29,6 +38,9 @@ pub struct Backend {
     pub name: String,
     /// Where it is.
     pub url: String,
+    /// Who is asked where it is, until that is known; absent where its settings say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sentinel: Option<SentinelQuestion>,
     /// The server whose replica it is, where it is read as such.
     #[serde(default)]
     pub replica_of: Option<String>,
@@ -36,6 +48,9 @@ pub struct Backend {
     pub weight: u32,
     /// For how many seconds it is ejected still, where it is.
     pub ejected_seconds: Option<f64>,
+    /// How often it was ejected since the start.
+    #[serde(default)]
+    pub ejections: u64,
     /// What was wrong with it last, where it was not reached since.
     pub wrong: Option<String>,
     /// Commands that it has answered since the start, but for those that wait for others.

@@ -6,13 +6,14 @@
 //   changes
 //   findings
 //   fill, observation, remedy
-//   event, status
+//   event, installation, status
 
 pub mod changes;
 pub mod event;
 pub mod fill;
 pub mod findings;
 pub mod frame;
+pub mod installation;
 pub mod observation;
 pub mod remedy;
 pub mod status;

@@ -30,10 +30,11 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use watch::metrics::Registry;
 
-use crate::diagnosis::changes::changes;
+use crate::diagnosis::changes::{changes, expiries};
 use crate::diagnosis::event::{Change, Event, Level};
 use crate::diagnosis::findings::findings;
 use crate::diagnosis::frame::Frame;
+use crate::diagnosis::installation::Installation;
 use crate::diagnosis::observation::{Expiry, Observation};
 use crate::diagnosis::status::Status;
 use events::EventList;
@@ -52,8 +53,6 @@ const EXPIRY_TICKS: u64 = 600;
 /// Events of the last seconds go with each frame, so many at most.
 const FRAME_EVENTS_SECONDS: f64 = 10.0;
 const FRAME_EVENTS_MAX: usize = 20;
-/// The weight of the newest second in the mean of what a backend gains on its backlog.
-const GAIN_WEIGHT: f64 = 0.2;
 
 /// Whom the page asks. Each is called once a second and must not wait.
 pub struct Sources {
@@ -63,6 +62,8 @@ pub struct Sources {
     pub status: Box<dyn Fn() -> Value + Send>,
     /// What ends some day: certificates.
     pub expiries: Box<dyn Fn() -> Vec<Expiry> + Send>,
+    /// What commands have to name.
+    pub installation: Arc<Installation>,
 }
 
 /// The page of one process.
@@ -160,15 +161,13 @@ struct Watcher {
     sources: Sources,
     writer: Option<Writer>,
     before: Option<(Observation, Counted)>,
-    gains: BTreeMap<String, f64>,
     expiries: Vec<Expiry>,
     ticks: u64,
 }
 
 impl Watcher {
     fn new(page: Arc<Page>, sources: Sources, writer: Option<Writer>) -> Self {
-        let (before, gains, expiries) = (None, BTreeMap::new(), Vec::new());
-        Self { page, sources, writer, before, gains, expiries, ticks: 0 }
+        Self { page, sources, writer, before: None, expiries: Vec::new(), ticks: 0 }
     }
 
     fn run(mut self, stopped: &Receiver<()>) {
@@ -202,7 +201,7 @@ impl Watcher {
         let counted = Counted::read(at, &self.sources.registry, &status);
         let former = self.before.take();
         let values = former.as_ref().map(|(_, before)| counted.since(before)).unwrap_or_default();
-        let mut seen = self.observed(at, status, &values);
+        let mut seen = self.observed(at, status);
         match &former {
             Some((before, _)) => {
                 seen.follow(before);
@@ -211,6 +210,8 @@ impl Watcher {
             None => {
                 seen.follow(&Observation { at, ..Observation::default() });
                 self.begin(at, &seen.status);
+                let near = expiries(&Observation::default(), &seen);
+                near.into_iter().for_each(|change| self.note(at, change));
             }
         }
         let whole = lock(&self.page.book).history.put(at as u64, &values);
@@ -225,16 +226,7 @@ impl Watcher {
         self.before = Some((seen, counted));
     }
 
-    fn observed(&mut self, at: f64, status: Status, values: &BTreeMap<String, f64>) -> Observation {
-        let taken = values.get("influx.points").copied().unwrap_or(0.0);
-        let backends = status.influx.iter().flat_map(|influx| &influx.backends);
-        let gains = backends.map(|backend| {
-            let rate = values.get(&format!("backend.rate|{}", backend.name));
-            let newest = rate.copied().unwrap_or(0.0) - taken;
-            let mean = self.gains.get(&backend.name).copied().unwrap_or(newest);
-            (backend.name.clone(), mean + (newest - mean) * GAIN_WEIGHT)
-        });
-        self.gains = gains.collect();
+    fn observed(&self, at: f64, status: Status) -> Observation {
         let roles = status.postgres.iter().flat_map(|postgres| &postgres.expiring);
         let roles = roles.map(|of| Expiry {
             what: format!("password of PostgreSQL role {}", of.role),
@@ -242,14 +234,15 @@ impl Watcher {
         });
         let expiries = self.expiries.iter().cloned().chain(roles).collect();
         let (stalls, stalled) = measure::stalls(&self.sources.registry);
+        let installation = Arc::clone(&self.sources.installation);
         Observation {
             at,
             status,
+            installation,
             stalls,
             stalled,
             expiries,
-            away: BTreeMap::new(),
-            gains: self.gains.clone(),
+            ..Observation::default()
         }
     }
 
@@ -290,9 +283,10 @@ impl Watcher {
         events.reverse();
         let last_event = book.events.last();
         drop(book);
-        let findings = findings(seen);
+        let (findings, caught_up) = (findings(seen), seen.catching_up());
         let number = self.ticks;
-        self.page.live.send(&Frame { number, at, status, series, findings, last_event, events })
+        let frame = Frame { number, at, status, series, caught_up, findings, last_event, events };
+        self.page.live.send(&frame)
     }
 }
 

@@ -2,11 +2,14 @@
 
 mod aof;
 mod ask;
+mod clients;
+mod clock;
 mod collisions;
 mod guard;
 mod latencies;
 mod live;
 mod postgres;
+mod rates;
 mod render;
 mod table;
 

@@ -155,7 +155,8 @@ mod tests {
     fn a_round_shows_who_is_busy() {
         let (clock, busiest) = (CoarseClock::new(), Busiest::default());
         let connections = Connections::new(clock.clone(), 3, busiest.clone());
-        let limits = Limits::new("test", &Timeouts::default(), &Registry::new());
+        let registry = Registry::new();
+        let limits = Limits::new("test", &Timeouts::default(), &registry);
         let limits = Rc::new(limits);
         let from = ([127, 0, 0, 1], 5).into();
         let (busy, _idle) =
@@ -169,6 +170,14 @@ mod tests {
         assert_eq!((&*client.gateway, &*client.address), ("test", "127.0.0.1:5"));
         assert_eq!((client.user.as_deref(), client.bytes_per_second), (Some("ada"), 500.0));
         assert_eq!(client.waiting_seconds, 2.0);
+        busy.progress.answered(7);
+        drop((busy, _idle, busiest, connections));
+        let text = registry.render();
+        for line in
+            ["direction=\"in\",listener=\"test\"} 1000", "direction=\"out\",listener=\"test\"} 7"]
+        {
+            assert!(text.contains(line), "{line}: {text}");
+        }
     }
 
     #[test]

@@ -46,12 +46,25 @@ struct Traffic {
     /// Where the client comes from, but over a Unix socket.
     address: Option<SocketAddr>,
     user: RefCell<Option<Box<str>>>,
-    /// Bytes in both directions.
-    bytes: Cell<u64>,
+    /// Bytes from the client, and to it.
+    bytes: Cell<[u64; 2]>,
     /// Since when the client has heard nothing, where it has asked for something.
     asked: Cell<Option<Instant>>,
     /// When it was looked at last, how many bytes there were, and what was seen.
-    looked: Cell<(Instant, u64, Look)>,
+    looked: Cell<(Instant, [u64; 2], Look)>,
+}
+
+impl Traffic {
+    fn add(&self, received: usize, sent: usize) {
+        let [all_received, all_sent] = self.bytes.get();
+        self.bytes.set([all_received + received as u64, all_sent + sent as u64]);
+    }
+
+    /// Bytes in both directions since it was looked at last.
+    fn since_look(&self) -> [u64; 2] {
+        let ([received, sent], (_, before, _)) = (self.bytes.get(), self.looked.get());
+        [received - before[0], sent - before[1]]
+    }
 }
 
 impl Slot {
@@ -60,9 +73,9 @@ impl Slot {
         let traffic = Traffic {
             address,
             user: RefCell::default(),
-            bytes: Cell::new(0),
+            bytes: Cell::default(),
             asked: Cell::new(None),
-            looked: Cell::new((now, 0, Look::default())),
+            looked: Cell::new((now, [0; 2], Look::default())),
         };
         Self {
             traffic,
@@ -101,16 +114,18 @@ impl Slot {
         }
     }
 
-    /// What has happened in the last second or so.
+    /// What has happened in the last second or so; the bytes of it are counted.
     pub(super) fn look(&self, now: Instant) -> Look {
         let Traffic { bytes, asked, looked, .. } = &self.traffic;
-        let (at, before, last) = looked.get();
+        let (at, _, last) = looked.get();
         let passed = now.saturating_duration_since(at);
         if passed < LOOK_MIN {
             return last;
         }
         let since = |asked: Instant| now.saturating_duration_since(asked).as_secs_f64();
-        let rate = (bytes.get() - before) as f64 / passed.as_secs_f64();
+        let passed_on = self.traffic.since_look();
+        self.limits.count_bytes(passed_on);
+        let rate = passed_on.iter().sum::<u64>() as f64 / passed.as_secs_f64();
         let look = Look { rate, waiting: asked.get().map_or(0.0, since) };
         looked.set((now, bytes.get(), look));
         look
@@ -118,7 +133,7 @@ impl Slot {
 
     #[inline]
     pub(super) fn answered(&self, bytes: usize) {
-        self.traffic.bytes.set(self.traffic.bytes.get() + bytes as u64);
+        self.traffic.add(0, bytes);
         self.traffic.asked.set(None);
     }
 
@@ -180,7 +195,7 @@ impl Slot {
             self.enter(Phase::Header);
         }
         let now = self.clock.now();
-        self.traffic.bytes.set(self.traffic.bytes.get() + bytes as u64);
+        self.traffic.add(bytes, 0);
         if self.traffic.asked.get().is_none() {
             self.traffic.asked.set(Some(now));
         }
@@ -272,6 +287,12 @@ impl Slot {
             }
             Phase::Serving => None,
         }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.limits.count_bytes(self.traffic.since_look());
     }
 }
 

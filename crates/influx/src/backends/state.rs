@@ -40,6 +40,7 @@ impl Phase {
 struct Words {
     reason: Option<String>,
     last_error: Option<(String, SystemTime)>,
+    last_refusal: Option<String>,
 }
 
 /// Where a delivery stands. Written by its task alone.
@@ -91,6 +92,16 @@ impl DeliveryState {
     /// What went wrong last, and when.
     pub fn last_error(&self) -> Option<(String, SystemTime)> {
         self.lock().last_error.clone()
+    }
+
+    /// Why the backend has refused a point for good last.
+    pub fn last_refusal(&self) -> Option<String> {
+        self.lock().last_refusal.clone()
+    }
+
+    /// A point is a dead letter, for this reason.
+    pub fn refused(&self, words: &str) {
+        self.lock().last_refusal = Some(words.to_owned());
     }
 
     /// How old the oldest point is that is on its way; zero when there is none.

@@ -30,6 +30,8 @@ pub struct BackendStatus {
     pub last_error: Option<String>,
     /// When that was, in seconds since 1970.
     pub last_error_at: Option<f64>,
+    /// Why it has refused a point for good last: the reason of the newest dead letter.
+    pub last_refusal: Option<String>,
     /// The account of its points.
     pub cursor: Option<PointAccount>,
     /// What the embedded store's answers lack since files are damaged, in words; not what was
@@ -98,6 +100,7 @@ pub fn status_of(
         behind_seconds: standing.behind().as_secs_f64(),
         last_error_at: error.as_ref().map(|(_, at)| since_1970(*at)),
         last_error: error.map(|(words, _)| words),
+        last_refusal: standing.last_refusal(),
         cursor: cursors.iter().find(|cursor| cursor.name == settings.name).map(Into::into),
         missing: Vec::new(),
     }

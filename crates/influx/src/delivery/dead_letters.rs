@@ -235,6 +235,8 @@ pub struct DeadLetters {
     bytes_max: u64,
     /// Letters that may come again: those at or after the cursor.
     recent: HashSet<Id>,
+    /// Why the newest of those was refused that the file had when it was opened.
+    last_reason: Option<String>,
 }
 
 impl DeadLetters {
@@ -262,7 +264,8 @@ impl DeadLetters {
     ) -> Result<Self, LetterError> {
         disk.create_dir(dir).map_err(FileError::of("make", dir))?;
         let (dir, backend) = (dir.to_owned(), backend.to_owned());
-        let mut letters = Self { disk, dir, backend, bytes_max, recent: HashSet::new() };
+        let (recent, last_reason) = (HashSet::new(), None);
+        let mut letters = Self { disk, dir, backend, bytes_max, recent, last_reason };
         let path = letters.path();
         let _lock = lock(&letters.dir, &letters.backend)?;
         if !path.exists() {
@@ -270,14 +273,18 @@ impl DeadLetters {
         }
         cut_torn_end(&letters.disk, &path).map_err(FileError::of("repair", &path))?;
         for line in lines(&path).map_err(FileError::of("open", &path))? {
-            match line.map_err(FileError::of("read", &path))? {
-                Ok(letter) if letter.id.position >= cursor => {
-                    letters.recent.insert(letter.id);
-                }
-                _ => {}
+            let Ok(letter) = line.map_err(FileError::of("read", &path))? else { continue };
+            if letter.id.position >= cursor {
+                letters.recent.insert(letter.id);
             }
+            letters.last_reason = Some(letter.reason);
         }
         Ok(letters)
+    }
+
+    /// Why the newest letter was refused that a former run has left.
+    pub fn last_reason(&self) -> Option<&str> {
+        self.last_reason.as_deref()
     }
 
     fn path(&self) -> PathBuf {

@@ -74,6 +74,7 @@ impl Task {
         let consumer = open_cursor(&delivery, journal)?;
         let cursor = consumer.position();
         let letters = open_letters(&settings.delivery, dir, cursor)?;
+        letters.last_reason().into_iter().for_each(|words| backend.standing().refused(words));
         // The record at the cursor has not been executed, everything before it has.
         catalogue.executed(name, Position(cursor.0.saturating_sub(1)));
         let limits = Limits { points: settings.batch_points.into(), bytes: settings.batch_bytes };

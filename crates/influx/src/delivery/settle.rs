@@ -188,6 +188,9 @@ impl Trouble<'_> {
             let (backend, count) = (sender.backend.name(), dead.len());
             tracing::warn!(backend, count, db = first.db, reason = first.reason, "dead letters");
         }
+        if let Some(last) = dead.last() {
+            sender.backend.standing().refused(&last.reason);
+        }
         append(sender, letters, dead).await
     }
 

@@ -160,6 +160,9 @@ impl Feed {
             }
         }
         self.instruments.dead_letters.add(dead.len() as u64);
+        if let Some(last) = dead.last() {
+            self.embedded.standing.refused(&last.reason);
+        }
         true
     }
 }

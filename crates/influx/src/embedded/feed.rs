@@ -102,6 +102,7 @@ impl Feed {
         control: Handle,
     ) -> Self {
         let position = embedded.store.position();
+        letters.last_reason().into_iter().for_each(|words| embedded.standing.refused(words));
         Self {
             instruments: Instruments::new(embedded.name(), registry),
             drain: backends.drain.clone(),

@@ -30,6 +30,7 @@ pub struct Metrics {
     parse: Histogram,
     journal: Histogram,
     write: Histogram,
+    query: Histogram,
 }
 
 /// Why a write that was good was not taken.
@@ -144,6 +145,11 @@ impl Metrics {
             parse: stage("parse"),
             journal: stage("journal"),
             write: stage("all"),
+            query: registry.histogram(
+                "weir_influx_query_seconds",
+                "Time from a whole query to the beginning of its answer, refusals included.",
+                &[],
+            ),
         }
     }
 
@@ -194,6 +200,11 @@ impl Metrics {
         self.journal.observe(acknowledged.saturating_duration_since(parsed));
         self.write.observe(acknowledged.saturating_duration_since(begun));
         self.accepted.add(u64::from(points));
+    }
+
+    /// Notes how long a query waited for the beginning of its answer.
+    pub fn queried(&self, took: Duration) {
+        self.query.observe(took);
     }
 
     /// Counts a query that no backend answered.

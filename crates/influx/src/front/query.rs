@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use flow::memory::MemoryShare;
@@ -55,9 +55,11 @@ pub async fn serve(front: &Front, connection: &Connection, head: &Parts, body: I
         // The share is kept until the answer begins.
         Ok((parameters, _share)) => {
             connection.progress.serving();
+            let begun = Instant::now();
             let parameters = &Arc::new(parameters);
             let request = Request { front, connection, head, parameters };
             let answered = request.answer().await;
+            front.gateway.metrics.queried(begun.elapsed());
             let answer =
                 answered.unwrap_or_else(|refusal| answer::in_form_of(refusal, request.format()));
             gzip::finished(answer, &head.headers, &front.gateway.control).await

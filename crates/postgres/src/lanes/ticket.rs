@@ -377,10 +377,16 @@ impl Editing {
             &joined
         };
         let mut pieces = Vec::new();
+        let failed = || {
+            if let Some(database) = client.database() {
+                database.count(|totals| totals.errors += 1);
+            }
+        };
         let heard = self.script.hear(bytes, &mut |heard| match heard {
             Heard::Bytes(piece) => pieces.push(piece),
             Heard::Name(outcome) => client.named(outcome),
             Heard::Refused(why) => {
+                failed();
                 client.hears(place, &pieces, false);
                 pieces.clear();
                 client.hears(place, &[&client.refused(why)], false);
@@ -391,7 +397,12 @@ impl Editing {
                 lane.prepared.borrow_mut().closed(number, left_out);
             }
             Heard::Shape(number, shape) => lane.prepared.borrow_mut().described(number, shape),
-            Heard::Failed { .. } => client.set_failed(true),
+            Heard::Failed { swallowed, .. } => {
+                if !swallowed {
+                    failed();
+                }
+                client.set_failed(true);
+            }
             _ => {}
         });
         let taken = match heard {

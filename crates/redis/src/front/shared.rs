@@ -16,6 +16,7 @@ use crate::desk;
 use crate::fleet::{Fleet, Node};
 use crate::metrics::times::Times;
 use crate::replica::Follower;
+use crate::server::Sentinels;
 use crate::settings::Settings;
 use crate::status;
 
@@ -117,9 +118,11 @@ impl Shared {
                 pool: self.name.clone(),
                 name: server.name.to_string(),
                 url: server.url(),
+                sentinel: server.sentinels().and_then(Sentinels::question),
                 replica_of: view.replica_of(number).map(str::to_owned),
                 weight: view.weight(number).unwrap_or(1),
                 ejected_seconds: state.ejected.map(|of| of.as_secs_f64()),
+                ejections: state.ejections,
                 wrong: state.wrong,
             }
         };

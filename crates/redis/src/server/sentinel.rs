@@ -17,6 +17,7 @@ use wire::resp::{Value, put_command, value};
 
 use super::{Place, Server, tls};
 use crate::settings::{BackendSettings, SentinelSettings};
+use crate::status::SentinelQuestion;
 pub use announced::Announcements;
 
 /// How often Sentinels are asked where a master is, though none has announced that it moves.
@@ -67,6 +68,12 @@ impl Sentinels {
         let (master, ca) = (settings.master.as_str().into(), of.ca.clone());
         let whereabouts = settings.whereabouts().into();
         Ok(Self { master, whereabouts, all: all.into(), ca, last: Arc::default() })
+    }
+
+    /// What the first of them is asked to find the master.
+    pub fn question(&self) -> Option<SentinelQuestion> {
+        let url = self.all.first()?.url();
+        Some(SentinelQuestion { url, master: self.master.as_ref().to_owned() })
     }
 
     /// Where the master is, for a person.

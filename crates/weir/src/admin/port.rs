@@ -149,7 +149,9 @@ async fn connection(
         ended = served => if let Err(error) = ended {
             tracing::debug!(%error, "an admin connection ended early");
         },
-        () = viewing.over() => tracing::debug!("an admin connection was open for too long"),
+        () = viewing.over(CONNECTION_LIFE_MAX) => {
+            tracing::debug!("an admin connection was open for too long");
+        }
     }
 }
 
@@ -167,10 +169,10 @@ impl Viewing {
         self.begun.notify_one();
     }
 
-    /// Waits until the connection has to be closed: after its time, or where there is a stream once
+    /// Waits until the connection has to be closed: after its life, or where there is a stream once
     /// the viewer takes nothing of it.
-    async fn over(&self) {
-        if tokio::time::timeout(CONNECTION_LIFE_MAX, self.begun.notified()).await.is_err() {
+    async fn over(&self, life: Duration) {
+        if tokio::time::timeout(life, self.begun.notified()).await.is_err() {
             return;
         }
         let stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -178,5 +180,24 @@ impl Viewing {
             Some(stuck) => stuck.notified().await,
             None => std::future::pending().await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIFE: Duration = Duration::from_millis(20);
+
+    #[tokio::test]
+    async fn a_stream_outlives_its_connections_time_and_ends_once_it_is_stuck() {
+        let viewing = Viewing::default();
+        viewing.over(LIFE).await;
+        let stuck = Arc::new(Notify::new());
+        viewing.begin(Arc::clone(&stuck));
+        let mut over = std::pin::pin!(viewing.over(LIFE));
+        assert!(tokio::time::timeout(10 * LIFE, &mut over).await.is_err(), "the stream was ended");
+        stuck.notify_one();
+        tokio::time::timeout(Duration::from_secs(60), over).await.unwrap();
     }
 }

@@ -35,6 +35,7 @@ impl TestPort {
             registry: registry.clone(),
             status: Box::new(|| json!({ "process": { "pid": 1 } })),
             expiries: Box::new(Vec::new),
+            installation: Arc::default(),
         };
         let sources = Sources {
             page: crate::page::Page::start(None, watched).unwrap(),

@@ -195,6 +195,10 @@ fn what_strangers_could_do_is_a_warning() {
             "admin.listen 0.0.0.0:8088 is not loopback and there is no [[admin.user]]",
         ),
         (
+            format!("[admin]\nlisten = \"0.0.0.0:8088\"\ntoken = \"t\"\n{BACKEND}"),
+            "admin.listen 0.0.0.0:8088 is not loopback and there is no [admin.tls]",
+        ),
+        (
             "[[influx.backend]]\nname = \"a\"\nurl = \"http://10.0.0.1\"\nuser = \"w\"".to_owned(),
             "influx.backend \"a\": its credentials cross the network in clear text",
         ),

@@ -258,7 +258,11 @@ fn admin_exposure(admin: &super::admin::Settings, found: &mut Findings) {
     let what = match (admin.has_logins(), admin.tls.is_some()) {
         _ if !is_public => return,
         (true, true) => return,
-        (false, _) => {
+        (false, true) => {
+            "there is no [[admin.user]]: whoever reaches it sees the state and can take CPU \
+             profiles; add one"
+        }
+        (false, false) => {
             "there is no [[admin.user]]: whoever reaches it sees the state and can take CPU \
              profiles; add one, and [admin.tls]"
         }

@@ -1,11 +1,13 @@
 //! What has happened between two moments: a pure function of both.
 
+use std::collections::BTreeMap;
+
 use watch::words::{bytes, count, seconds};
 
 use super::event::{Change, Level};
 use super::fill::Fill;
 use super::findings::shortened;
-use super::observation::{Observation, is_away, waiting};
+use super::observation::{Expiry, Observation, is_away, waiting};
 use super::remedy;
 use super::status::{Backend, Status};
 
@@ -13,13 +15,13 @@ use super::status::{Backend, Status};
 pub fn changes(before: &Observation, after: &Observation) -> Vec<Change> {
     let mut found = Vec::new();
     ready(&before.status, &after.status, &mut found);
-    journal(&before.status, &after.status, &mut found);
+    journal(&before.status, after, &mut found);
     influx(before, after, &mut found);
-    postgres(&before.status, &after.status, &mut found);
+    postgres(&before.status, after, &mut found);
     redis(&before.status, &after.status, &mut found);
     reload(&before.status, &after.status, &mut found);
     stalls(before, after, &mut found);
-    expiries(before, after, &mut found);
+    found.extend(expiries(before, after));
     found.sort_by_key(|change| change.level);
     found.iter_mut().for_each(|change| change.text = shortened(&change.text));
     found
@@ -38,25 +40,29 @@ fn ready(before: &Status, after: &Status, found: &mut Vec<Change>) {
     found.push(Change::new(Level::Good, "ready", text));
 }
 
-fn journal(before: &Status, after: &Status, found: &mut Vec<Change>) {
-    let (Some(before), Some(after)) = (&before.journal, &after.journal) else { return };
+fn journal(before: &Status, seen: &Observation, found: &mut Vec<Change>) {
+    let (Some(before), Some(after)) = (&before.journal, &seen.status.journal) else { return };
+    let at = &*seen.installation;
+    let laggard = || remedy::laggard(&seen.status, at);
     let mut say = |level, text: String, remedy: &str| {
-        let change = Change::new(level, "journal", text);
-        found.push(if remedy.is_empty() { change } else { change.remedy(remedy) });
+        found.push(Change::new(level, "journal", text).remedy(remedy));
     };
     if let (None, Some(why)) = (&before.poisoned, &after.poisoned) {
         let text = format!("a sync of the journal failed, nothing is acknowledged any more: {why}");
-        say(Level::Bad, text, "dmesg; then systemctl restart weir");
+        say(Level::Bad, text, remedy::POISONED);
     }
     match (before.disk_full, after.disk_full) {
-        (false, true) => say(Level::Bad, "the journal's disk is full".to_owned(), "df -h"),
+        (false, true) => {
+            let remedy = remedy::disk(&at.journal_dir);
+            say(Level::Bad, "the journal's disk is full".to_owned(), &remedy);
+        }
         (true, false) => say(Level::Good, "the journal's disk has room again".to_owned(), ""),
         _ => {}
     }
     match (before.full, after.full) {
         (false, true) => {
             let text = format!("the journal has reached max-size, {}", bytes(after.bytes_max));
-            say(Level::Bad, text, "weir status");
+            say(Level::Bad, text, &laggard());
         }
         (true, false) => say(Level::Good, "the journal has room again".to_owned(), ""),
         _ => {}
@@ -67,7 +73,7 @@ fn journal(before: &Status, after: &Status, found: &mut Vec<Change>) {
             let lasts = after.until_full_seconds.map_or_else(String::new, |lasts| {
                 format!("; it is full in {} at the present rate", seconds(lasts))
             });
-            say(Level::Warn, format!("the journal is at {used} of {most}{lasts}"), "weir status");
+            say(Level::Warn, format!("the journal is at {used} of {most}{lasts}"), &laggard());
         }
         (was, Fill::Low) if was > Fill::Low => {
             say(Level::Good, "the journal is far from full again".to_owned(), "");
@@ -77,7 +83,8 @@ fn journal(before: &Status, after: &Status, found: &mut Vec<Change>) {
     if after.damage.len() > before.damage.len() {
         let places: Vec<&str> = after.damage.iter().map(|of| of.place.as_str()).collect();
         let new = places.get(before.damage.len()..).unwrap_or_default().join(", ");
-        say(Level::Bad, format!("the journal is damaged at {new}"), "weir journal verify DIR");
+        let remedy = remedy::verify_journal(at);
+        say(Level::Bad, format!("the journal is damaged at {new}"), &remedy);
     }
 }
 
@@ -99,7 +106,7 @@ fn influx(before: &Observation, after: &Observation, found: &mut Vec<Change>) {
         if dead(backend) > 0 && dead(former) == 0 {
             let text = format!("backend {name} refuses points for good; they are dead letters");
             let change = Change::new(Level::Warn, format!("dead letters {name}"), text);
-            found.push(change.remedy(format!("weir dead-letters show {name}")));
+            found.push(change.remedy(remedy::dead_letters(name, &after.installation)));
         }
         if lost(backend) > 0 && lost(former) == 0 {
             let text = format!("backend {name} never gets {} points", count(lost(backend)));
@@ -121,14 +128,16 @@ fn away(
     let name = &backend.name;
     let subject = format!("backend {name}");
     let why = backend.reason.as_deref().unwrap_or("no reason is known");
+    let at = &after.installation;
     match (is_away(former), is_away(backend)) {
-        (false, true) if backend.state == "stopped" => {
+        (_, true) if backend.state == "stopped" && former.state != "stopped" => {
             let text = format!("backend {name} needs somebody: {why}");
-            Some(Change::new(Level::Bad, subject, text).remedy("weir status"))
+            let remedy = remedy::stopped(backend, &after.status, at);
+            Some(Change::new(Level::Bad, subject, text).remedy(remedy))
         }
         (false, true) => {
             let change = Change::new(Level::Warn, subject, format!("backend {name} went: {why}"));
-            Some(change.remedy(remedy::ping(backend)))
+            Some(change.remedy(remedy::ping(backend, at)))
         }
         (true, false) => {
             let since = before.away.get(name).copied().unwrap_or(after.at);
@@ -136,16 +145,12 @@ fn away(
             let text = format!("backend {name} is back after {span}; {left} points wait for it");
             Some(Change::new(Level::Good, subject, text))
         }
-        (true, true) if former.state != "stopped" && backend.state == "stopped" => {
-            let text = format!("backend {name} needs somebody: {why}");
-            Some(Change::new(Level::Bad, subject, text).remedy("weir status"))
-        }
         _ => None,
     }
 }
 
-fn postgres(before: &Status, after: &Status, found: &mut Vec<Change>) {
-    let (Some(before), Some(after)) = (&before.postgres, &after.postgres) else { return };
+fn postgres(before: &Status, seen: &Observation, found: &mut Vec<Change>) {
+    let (Some(before), Some(after)) = (&before.postgres, &seen.status.postgres) else { return };
     let primary = |of: &::postgres::status::Status| {
         of.backends.iter().find(|of| of.role == "primary").map(|of| of.name.clone())
     };
@@ -157,7 +162,7 @@ fn postgres(before: &Status, after: &Status, found: &mut Vec<Change>) {
         (Some(was), None) => {
             let text = format!("PostgreSQL has no primary; it was {was}");
             let change = Change::new(Level::Bad, "primary", text);
-            found.push(change.remedy("promote a replica: pg_ctl promote"));
+            found.push(change.remedy(remedy::promote(after)));
         }
         (None, Some(is)) => {
             found.push(Change::new(Level::Good, "primary", format!("PostgreSQL: {is} is primary")));
@@ -184,9 +189,10 @@ fn postgres(before: &Status, after: &Status, found: &mut Vec<Change>) {
         }
     }
     match (before.paused, after.paused) {
-        (false, true) => found.push(
-            Change::new(Level::Warn, "pause", "PostgreSQL: PAUSE is in force").remedy("RESUME"),
-        ),
+        (false, true) => {
+            let change = Change::new(Level::Warn, "pause", "PostgreSQL: PAUSE is in force");
+            found.push(change.remedy(remedy::console(&seen.installation, "RESUME")));
+        }
         (true, false) => {
             found.push(Change::new(Level::Good, "pause", "PostgreSQL: PAUSE has ended"));
         }
@@ -197,12 +203,12 @@ fn postgres(before: &Status, after: &Status, found: &mut Vec<Change>) {
 fn redis(before: &Status, after: &Status, found: &mut Vec<Change>) {
     if let (Some(before), Some(after)) = (&before.redis, &after.redis) {
         for server in &after.backends {
-            let is_same = |of: &&::redis::status::Backend| {
-                (&of.pool, &of.name) == (&server.pool, &server.name)
-            };
-            let Some(former) = before.backends.iter().find(is_same) else { continue };
+            let former = before.backends.iter().find(|of| is_same_server(of, server));
+            let Some(former) = former else { continue };
             found.extend(redis_server(former, server));
+            found.extend(redis_place(former, server));
         }
+        redis_pools(before, after, found);
     }
     for master in &after.followed {
         let Some(former) = before.followed.iter().find(|of| of.name == master.name) else {
@@ -212,7 +218,8 @@ fn redis(before: &Status, after: &Status, found: &mut Vec<Change>) {
         match (&former.trouble, &master.trouble) {
             (None, Some(why)) => {
                 let text = format!("the append-only file of {name} is in trouble: {why}");
-                found.push(Change::new(Level::Bad, subject, text).remedy("weir status"));
+                let change = Change::new(Level::Bad, subject, text);
+                found.push(change.remedy(remedy::followed(master)));
             }
             (Some(_), None) => {
                 let text = format!("the append-only file of {name} is well again");
@@ -222,6 +229,54 @@ fn redis(before: &Status, after: &Status, found: &mut Vec<Change>) {
         }
     }
     guard(before, after, found);
+}
+
+fn is_same_server(one: &::redis::status::Backend, other: &::redis::status::Backend) -> bool {
+    (&one.pool, &one.name) == (&other.pool, &other.name)
+}
+
+/// A server is another one under its name, as after a failover.
+fn redis_place(
+    former: &::redis::status::Backend,
+    server: &::redis::status::Backend,
+) -> Option<Change> {
+    let (name, url) = (&server.name, &server.url);
+    let text = match (&former.replica_of, &server.replica_of) {
+        _ if former.url != *url && former.sentinel.is_none() && server.sentinel.is_none() => {
+            format!("Redis server {name} is at {url}; it was at {}", former.url)
+        }
+        (Some(master), None) => format!("Redis server {name} is a master; {master} was its master"),
+        (None, Some(master)) => format!("Redis server {name} is a replica of {master}"),
+        _ => return None,
+    };
+    Some(Change::new(Level::Warn, format!("Redis {} {name}", server.pool), text))
+}
+
+/// Servers that have come to a pool, as nodes of a Cluster do, and those that have left it.
+fn redis_pools(
+    before: &::redis::status::Status,
+    after: &::redis::status::Status,
+    found: &mut Vec<Change>,
+) {
+    let mut pools: BTreeMap<&str, [Vec<&str>; 2]> = BTreeMap::new();
+    for (side, (these, others)) in [(after, before), (before, after)].into_iter().enumerate() {
+        let is_there = |of: &::redis::status::Backend| {
+            others.backends.iter().any(|other| is_same_server(of, other))
+        };
+        for server in these.backends.iter().filter(|of| !is_there(of)) {
+            pools.entry(&server.pool).or_default()[side].push(&server.name);
+        }
+    }
+    for (pool, [came, went]) in pools {
+        let level = if went.is_empty() { Level::Info } else { Level::Warn };
+        let part = |names: &[&str], verb: &str| {
+            (!names.is_empty()).then(|| format!("{} {verb}", names.join(", ")))
+        };
+        let parts: Vec<String> =
+            [part(&went, "left"), part(&came, "came")].into_iter().flatten().collect();
+        let text = format!("servers of Redis pool {pool}: {}", parts.join("; "));
+        found.push(Change::new(level, format!("Redis pool {pool}"), text));
+    }
 }
 
 fn redis_server(
@@ -234,7 +289,7 @@ fn redis_server(
         (false, true) => {
             let text = format!("Redis server {name} is ejected: others have its keys");
             let change = Change::new(Level::Bad, subject, text);
-            return Some(change.remedy(remedy::redis_ping(&server.url)));
+            return Some(change.remedy(remedy::redis_ping(server)));
         }
         (true, false) if !is_ill(server) => {
             let text = format!("Redis server {name} has its keys again");
@@ -246,7 +301,7 @@ fn redis_server(
         (false, Some(why)) => {
             let text = format!("Redis server {name} fails: {why}");
             let change = Change::new(Level::Warn, subject, text);
-            Some(change.remedy(remedy::redis_ping(&server.url)))
+            Some(change.remedy(remedy::redis_ping(server)))
         }
         (true, None) if !is_ill(server) => {
             Some(Change::new(Level::Good, subject, format!("Redis server {name} is back")))
@@ -273,7 +328,8 @@ fn guard(before: &Status, after: &Status, found: &mut Vec<Change>) {
         for new in server.findings.iter().filter(tells) {
             if !former.iter().any(|of| of.about == new.about) {
                 let text = format!("Redis {name}, {}: {}", new.about.word(), new.words);
-                found.push(Change::new(Level::Warn, &*subject, text).remedy("weir status"));
+                let change = Change::new(Level::Warn, &*subject, text);
+                found.push(change.remedy(remedy::redis_cli(&server.url, "info persistence")));
             }
         }
         for gone in former.iter().filter(tells) {
@@ -290,11 +346,10 @@ fn reload(before: &Status, after: &Status, found: &mut Vec<Change>) {
     if before.process.reload.as_ref().is_some_and(|former| former.at == reload.at) {
         return;
     }
-    let file = after.process.config.as_deref().unwrap_or("weir.toml");
     let change = match (&reload.refused, &reload.needs_restart[..]) {
         (Some(why), _) => {
             let text = format!("a reload was refused, the former configuration stays: {why}");
-            Change::new(Level::Warn, "reload", text).remedy(format!("weir check --config {file}"))
+            Change::new(Level::Warn, "reload", text).remedy(remedy::check(after))
         }
         (None, []) => Change::new(Level::Info, "reload", "the configuration was reloaded"),
         (None, keys) => {
@@ -316,14 +371,12 @@ fn stalls(before: &Observation, after: &Observation, found: &mut Vec<Change>) {
     }
 }
 
-fn expiries(before: &Observation, after: &Observation, found: &mut Vec<Change>) {
-    for expiry in after.expiries.iter().filter(|expiry| expiry.is_near(after.at)) {
-        let was_near = before.expiries.iter().any(|of| of == expiry && of.is_near(before.at));
-        if !was_near {
-            let text = expiry.in_words(after.at);
-            found.push(Change::new(Level::Warn, &*expiry.what, text));
-        }
-    }
+/// What has come to end within 14 days.
+pub fn expiries(before: &Observation, after: &Observation) -> Vec<Change> {
+    let was_near = |of: &Expiry| before.expiries.contains(of) && of.is_near(before.at);
+    let near = after.expiries.iter().filter(|of| of.is_near(after.at) && !was_near(of));
+    let change = |of: &Expiry| Change::new(Level::Warn, &*of.what, of.in_words(after.at));
+    near.map(change).collect()
 }
 
 #[cfg(test)]

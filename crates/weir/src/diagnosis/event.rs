@@ -25,7 +25,7 @@ pub struct Change {
     pub subject: String,
     /// What happened, in words.
     pub text: String,
-    /// What to type, or to do.
+    /// The command to type, for a shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -36,10 +36,10 @@ impl Change {
         Self { level, subject: subject.into(), text: text.into(), remedy: None }
     }
 
-    /// The same with what to type.
+    /// The same with what to type; an empty command is none.
     #[must_use]
-    pub fn remedy(self, remedy: impl Into<String>) -> Self {
-        Self { remedy: Some(remedy.into()), ..self }
+    pub fn remedy(self, command: impl Into<String>) -> Self {
+        Self { remedy: Some(command.into()).filter(|of| !of.is_empty()), ..self }
     }
 }
 

@@ -7,7 +7,7 @@ use watch::words::{bytes, count, seconds};
 use super::event::Level;
 use super::fill::Fill;
 use super::observation::{Observation, is_away, oldest_age, waiting};
-use super::remedy::{pg_isready, ping, quoted, redis_ping, stopped};
+use super::remedy::{self, pg_isready, ping, psql, redis_ping, stopped};
 use super::status::{Backend, Cursor, Journal, Status};
 
 /// Findings that are shown; more would be read by nobody.
@@ -34,7 +34,7 @@ pub struct Finding {
     pub level: Level,
     /// What is wrong, in words.
     pub text: String,
-    /// What to type, or to do.
+    /// The command to type, for a shell; empty where none helps.
     pub remedy: String,
     /// Among those of one level the greater comes first.
     #[serde(skip)]
@@ -76,17 +76,17 @@ pub fn findings(seen: &Observation) -> Vec<Finding> {
         let why = status.ready.reason.as_deref().unwrap_or("no reason is known");
         let what =
             if status.influx.is_some() { "no writes are taken" } else { "Weir is not ready" };
-        found.bad(90.0, format!("{what}: {why}"), not_ready(status));
+        found.bad(90.0, format!("{what}: {why}"), not_ready(seen));
     }
     for worker in &seen.stalled {
         let text = format!("{worker} stands still, and its clients with it");
-        found.bad(95.0, text, "journalctl -u weir -n 50");
+        found.bad(95.0, text, remedy::LOG);
     }
     if let Some(journal) = &status.journal {
-        of_journal(journal, &mut found);
+        of_journal(seen, journal, &mut found);
     }
     of_influx(seen, &mut found);
-    of_postgres(status, &mut found);
+    of_postgres(seen, &mut found);
     of_redis(status, &mut found);
     of_aof(status, &mut found);
     of_guard(status, &mut found);
@@ -107,22 +107,23 @@ pub fn findings(seen: &Observation) -> Vec<Finding> {
     found.0
 }
 
-fn not_ready(status: &Status) -> &'static str {
-    match &status.journal {
-        Some(journal) if journal.poisoned.is_some() => "dmesg; then systemctl restart weir",
-        Some(journal) if journal.disk_full => "df -h",
-        _ => "weir status",
+fn not_ready(seen: &Observation) -> String {
+    match &seen.status.journal {
+        Some(journal) if journal.poisoned.is_some() => remedy::POISONED.to_owned(),
+        Some(journal) if journal.disk_full => remedy::disk(&seen.installation.journal_dir),
+        Some(journal) if journal.full => remedy::laggard(&seen.status, &seen.installation),
+        _ => remedy::LOG.to_owned(),
     }
 }
 
-fn of_journal(journal: &Journal, found: &mut FindingList) {
+fn of_journal(seen: &Observation, journal: &Journal, found: &mut FindingList) {
     if let Some(why) = &journal.poisoned {
         let text = format!("a sync of the journal failed, nothing is acknowledged: {why}");
-        found.bad(100.0, text, "dmesg; then systemctl restart weir");
+        found.bad(100.0, text, remedy::POISONED);
     }
     for damage in &journal.damage {
         let text = format!("the journal is damaged at {}", damage.place);
-        found.bad(50.0, text, "weir journal verify DIR");
+        found.bad(50.0, text, remedy::verify_journal(&seen.installation));
     }
     let lasts = journal.until_full_seconds.unwrap_or(f64::INFINITY);
     if Fill::of(journal) == Fill::High && !journal.full && !journal.disk_full {
@@ -139,7 +140,7 @@ fn of_journal(journal: &Journal, found: &mut FindingList) {
             "the journal is at {used} of {most}{when}; {then}: bring back the backend that \
              lags, or raise journal.max-size"
         );
-        found.bad(80.0, text, "weir status");
+        found.bad(80.0, text, remedy::laggard(&seen.status, &seen.installation));
     }
 }
 
@@ -170,7 +171,8 @@ fn of_influx(seen: &Observation, found: &mut FindingList) {
     for backend in &influx.backends {
         of_backend(seen, backend, journal, found);
         for words in &backend.missing {
-            found.bad(40.0, format!("answers lack {words}"), "weir store verify DIR");
+            let remedy = remedy::verify_store(&seen.installation);
+            found.bad(40.0, format!("answers lack {words}"), remedy);
         }
     }
     for of in influx.collisions.iter().flat_map(|all| &all.measurements) {
@@ -178,16 +180,16 @@ fn of_influx(seen: &Observation, found: &mut FindingList) {
         let writers = by("hosts") + by("connections");
         if writers > 0 {
             let (db, name) = (&of.database, &of.measurement);
-            let text =
-                format!("{} of {db}.{name} overwrote those of other writers", points(writers));
             let stamp = match by("connections") {
                 0 => "peer",
                 _ => "parameter:writer",
             };
-            let remedy = format!(
-                "stamp = {{ writer = \"{stamp}\" }} in [influx]; then systemctl reload weir"
+            let text = format!(
+                "{} of {db}.{name} overwrote those of other writers: stamp = {{ writer = \
+                 \"{stamp}\" }} in [influx] keeps both",
+                points(writers)
             );
-            found.warn(20.0 + share(writers), text, remedy);
+            found.warn(20.0 + share(writers), text, remedy::edit(&seen.status));
         }
     }
 }
@@ -198,7 +200,7 @@ fn of_backend(
     journal: Option<&Journal>,
     found: &mut FindingList,
 ) {
-    let (name, waiting) = (&backend.name, waiting(backend));
+    let (name, waiting, at) = (&backend.name, waiting(backend), &seen.installation);
     let why = backend.reason.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
     if is_away(backend) {
         let since = seen.away.get(name).copied().unwrap_or(seen.at);
@@ -212,38 +214,35 @@ fn of_backend(
         match backend.state.as_str() {
             "stopped" => {
                 let text = format!("{name} has needed somebody for {span}: {wait}{lasts}{why}");
-                found.bad(70.0 + share(waiting), text, stopped(backend));
+                found.bad(70.0 + share(waiting), text, stopped(backend, &seen.status, at));
             }
             _ => {
                 let text = format!("{name} has been away for {span}: {wait}{lasts}{why}");
-                found.bad(65.0 + share(waiting), text, ping(backend));
+                found.bad(65.0 + share(waiting), text, ping(backend, at));
             }
         }
     } else if let Some(age) = oldest_age(backend).filter(|age| *age > BACKLOG_SECONDS_MAX) {
-        let gain = seen.gains.get(name).copied().unwrap_or(0.0);
-        let when = match gain > 0.0 {
-            true => format!("caught up in {}", seconds(waiting as f64 / gain)),
-            false => format!("it does not catch up{}", lasts(journal)),
+        let (when, remedy) = match seen.caught_up_in(backend) {
+            Some(left) => (format!("caught up in {}", seconds(left)), String::new()),
+            None => (format!("it does not catch up{}", lasts(journal)), ping(backend, at)),
         };
         let text = format!("{name} is {} behind: {} wait; {when}", seconds(age), points(waiting));
-        found.warn(45.0 + share(waiting), text, "weir status --watch");
+        found.warn(45.0 + share(waiting), text, remedy);
     }
     let none = Cursor::default();
     let cursor = backend.cursor.as_ref().unwrap_or(&none);
     if cursor.dead_lettered > 0 {
-        let words = backend.last_error.as_deref().map(|of| format!(": {of}")).unwrap_or_default();
+        let words = backend.last_refusal.as_deref();
+        let words = words.map(|of| format!(": {of}")).unwrap_or_default();
         let text = format!("{name} has refused {} for good{words}", points(cursor.dead_lettered));
-        found.warn(
-            30.0 + share(cursor.dead_lettered),
-            text,
-            format!("weir dead-letters show {name}"),
-        );
+        let weight = 30.0 + share(cursor.dead_lettered);
+        found.warn(weight, text, remedy::dead_letters(name, at));
     }
     let dropped = cursor.dropped_of_all_kinds();
     if dropped > 0 {
         let text =
             format!("{name} never gets {}: given up, damaged or unreadable", points(dropped));
-        found.warn(35.0 + share(dropped), text, "weir journal verify DIR");
+        found.warn(35.0 + share(dropped), text, remedy::verify_journal(at));
     }
 }
 
@@ -252,51 +251,69 @@ fn share(of: u64) -> f64 {
     ((of as f64).max(1.0).log10() / 2.0).min(9.9)
 }
 
-fn of_postgres(status: &Status, found: &mut FindingList) {
-    let Some(postgres) = &status.postgres else { return };
+fn of_postgres(seen: &Observation, found: &mut FindingList) {
+    let Some(postgres) = &seen.status.postgres else { return };
+    let console = |command: &str| remedy::console(&seen.installation, command);
     if postgres.paused {
-        found.bad(55.0, "PostgreSQL: PAUSE is in force".to_owned(), "RESUME at the console");
+        found.bad(55.0, "PostgreSQL: PAUSE is in force".to_owned(), console("RESUME"));
     }
     let is_primary = |of: &postgres::status::Backend| of.role == "primary";
     if !postgres.backends.is_empty() && !postgres.backends.iter().any(is_primary) {
         let text = "PostgreSQL has no primary: nothing is written".to_owned();
-        found.bad(85.0, text, "pg_ctl promote on a replica");
+        found.bad(85.0, text, remedy::promote(postgres));
     }
     for server in &postgres.backends {
-        let name = &server.name;
-        let why = server.trouble.as_deref().unwrap_or("it does not answer");
-        match server.role.as_str() {
-            "down" => {
-                let text = format!("PostgreSQL server {name} is down: {why}");
-                found.bad(62.0, text, pg_isready(&server.address));
-            }
-            "rival" | "misplaced" | "foreign" => {
-                found.bad(75.0, format!("PostgreSQL server {name}: {why}"), "SHOW BACKENDS");
-            }
-            _ if server.trouble.is_some() => {
-                found.warn(50.0, format!("PostgreSQL server {name}: {why}"), "SHOW BACKENDS");
-            }
-            _ => {}
-        }
-        let lag = server.lag_seconds.filter(|lag| *lag > LAG_SECONDS_MAX);
-        if let (Some(lag), None) = (lag, &server.trouble) {
-            let text = format!("PostgreSQL replica {name} is {} behind", seconds(lag));
-            found.warn(40.0, text, "SELECT * FROM pg_stat_replication on the primary");
-        }
+        of_postgres_server(postgres, server, found);
     }
     for pool in &postgres.pools {
-        of_pool(pool, found);
+        let holders = |command: &str| remedy::holders(postgres, &seen.installation, command);
+        of_pool(pool, holders, found);
     }
 }
 
-fn of_pool(pool: &postgres::status::Pool, found: &mut FindingList) {
+fn of_postgres_server(
+    postgres: &postgres::status::Status,
+    server: &postgres::status::Backend,
+    found: &mut FindingList,
+) {
+    let (name, address) = (&server.name, &server.address);
+    let why = server.trouble.as_deref().unwrap_or("it does not answer");
+    match server.role.as_str() {
+        "down" => {
+            let text = format!("PostgreSQL server {name} is down: {why}");
+            found.bad(62.0, text, pg_isready(address));
+        }
+        "rival" | "misplaced" | "foreign" => {
+            let sql = "SELECT pg_is_in_recovery(), system_identifier FROM pg_control_system()";
+            found.bad(75.0, format!("PostgreSQL server {name}: {why}"), psql(address, sql));
+        }
+        _ if server.trouble.is_some() => {
+            found.warn(50.0, format!("PostgreSQL server {name}: {why}"), pg_isready(address));
+        }
+        _ => {}
+    }
+    let lag = server.lag_seconds.filter(|lag| *lag > LAG_SECONDS_MAX);
+    if let (Some(lag), None) = (lag, &server.trouble) {
+        let text = format!("PostgreSQL replica {name} is {} behind", seconds(lag));
+        let sql = "SELECT * FROM pg_stat_replication";
+        found.warn(40.0, text, remedy::psql_primary(postgres, sql));
+    }
+}
+
+/// `holders` gives the command that shows who holds server connections.
+fn of_pool(
+    pool: &postgres::status::Pool,
+    holders: impl Fn(&str) -> String,
+    found: &mut FindingList,
+) {
     let (db, user) = (&pool.database, &pool.user);
     if pool.wait_max_seconds > WAIT_SECONDS_MAX {
         let (waiting, longest) = (count(pool.waiting), seconds(pool.wait_max_seconds));
         let text = format!(
-            "{waiting} clients of {user} at {db} wait for a PostgreSQL connection, {longest} so far"
+            "{waiting} clients of {user} at {db} wait for a PostgreSQL connection, {longest} so \
+             far: raise pool-size, or end what holds connections"
         );
-        found.warn(48.0, text, "SHOW POOLS; then raise pool-size, or end what holds connections");
+        found.warn(48.0, text, holders("SHOW SERVERS"));
     }
     if pool.idle_in_transaction_max_seconds > IDLE_SECONDS_MAX {
         let idle = count(pool.idle_in_transaction);
@@ -304,11 +321,7 @@ fn of_pool(pool: &postgres::status::Pool, found: &mut FindingList) {
         let text = format!(
             "{idle} clients of {user} at {db} are idle in a transaction, the longest for {longest}"
         );
-        found.warn(
-            38.0,
-            text,
-            "SHOW CLIENTS; then KILL_CLIENT, or idle_in_transaction_session_timeout",
-        );
+        found.warn(38.0, text, holders("SHOW CLIENTS"));
     }
 }
 
@@ -319,9 +332,9 @@ fn of_redis(status: &Status, found: &mut FindingList) {
         if let Some(left) = server.ejected_seconds {
             let left = seconds(left);
             let text = format!("Redis server {name} is ejected for {left} more ({why})");
-            found.bad(64.0, text, redis_ping(&server.url));
+            found.bad(64.0, text, redis_ping(server));
         } else if server.wrong.is_some() {
-            found.bad(63.0, format!("Redis server {name} fails: {why}"), redis_ping(&server.url));
+            found.bad(63.0, format!("Redis server {name} fails: {why}"), redis_ping(server));
         }
     }
 }
@@ -331,13 +344,13 @@ fn of_aof(status: &Status, found: &mut FindingList) {
         let name = &master.name;
         if let Some(why) = &master.trouble {
             let text = format!("the append-only file of {name} is in trouble: {why}");
-            found.bad(66.0, text, "weir status");
+            found.bad(66.0, text, remedy::followed(master));
         }
         let late = master.not_durable_seconds;
         if late > NOT_DURABLE_SECONDS_MAX {
             let (late, waits) = (seconds(late), bytes(master.not_durable_bytes));
             let text = format!("{waits} of {name} have not been on the disk for {late}");
-            found.warn(52.0, text, "iostat -x 1");
+            found.warn(52.0, text, "iostat -x 1 5");
         }
     }
 }
@@ -350,17 +363,16 @@ fn of_guard(status: &Status, found: &mut FindingList) {
             let weight = if finding.about.is_setting() { 10.0 } else { 42.0 };
             let text =
                 format!("Redis {}, {}: {}", server.name, finding.about.word(), finding.words);
-            found.warn(weight, text, "weir status");
+            found.warn(weight, text, remedy::redis_cli(&server.url, "info persistence"));
         }
     }
 }
 
 fn of_reload(status: &Status, found: &mut FindingList) {
     let Some(reload) = &status.process.reload else { return };
-    let file = status.process.config.as_deref().unwrap_or("weir.toml");
     if let Some(why) = &reload.refused {
         let text = format!("the last reload was refused: {why}");
-        found.warn(58.0, text, format!("weir check --config {}", quoted(file)));
+        found.warn(58.0, text, remedy::check(status));
     } else if !reload.needs_restart.is_empty() {
         let keys = reload.needs_restart.join(", ");
         let text = format!("changed in the file, and waiting for a restart: {keys}");

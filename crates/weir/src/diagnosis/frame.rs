@@ -19,6 +19,10 @@ pub struct Frame {
     pub status: Value,
     /// The newest value of each line that is drawn, by its name.
     pub series: BTreeMap<String, f64>,
+    /// Seconds until each backend of InfluxDB has caught up; those that have, or that do not, are
+    /// absent.
+    #[serde(default)]
+    pub caught_up: BTreeMap<String, f64>,
     /// What is wrong, worst first.
     pub findings: Vec<Finding>,
     /// The number of the newest event.

@@ -66,12 +66,30 @@ pub struct Status {
     pub postgres: Option<postgres::status::Status>,
     /// Absent where the Redis gateway is off.
     pub redis: Option<redis::status::Status>,
+    /// Those that move the most bytes, and those that have waited longest.
+    #[serde(default)]
+    pub clients: Vec<Client>,
     /// Empty where no append-only file is kept.
     #[serde(default, rename = "redis.aof")]
     pub followed: Vec<Followed>,
     /// Absent where the guard is off.
     #[serde(default, rename = "redis.guard")]
     pub guard: Option<redis::guard::shown::Status>,
+}
+
+/// A client that moves many bytes or has waited for long.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Client {
+    /// The gateway that it is connected to.
+    pub gateway: String,
+    /// Where it comes from.
+    pub address: String,
+    /// The user that it has logged in as.
+    pub user: Option<String>,
+    /// Bytes a second in both directions.
+    pub bytes_per_second: f64,
+    /// For how long it has heard nothing since it asked for something.
+    pub waiting_seconds: f64,
 }
 
 /// The journal of writes.
@@ -126,6 +144,24 @@ pub struct Influx {
     pub backends: Vec<Backend>,
     /// Absent where nobody looks for points that overwrite others.
     pub collisions: Option<Collisions>,
+    /// Absent where there is no embedded store.
+    #[serde(default)]
+    pub store: Option<EmbeddedStore>,
+}
+
+/// What the embedded store has.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct EmbeddedStore {
+    /// How many files of points are on the disk.
+    pub files: u64,
+    /// Bytes of these files.
+    pub files_bytes: u64,
+    /// Bytes of points that are in memory only.
+    pub memory_bytes: u64,
+    /// Series that there have been.
+    pub series: u64,
+    /// How many queries run at this moment.
+    pub queries: u64,
 }
 
 /// A backend of the InfluxDB gateway.
@@ -143,6 +179,12 @@ pub struct Backend {
     /// What went wrong last, also when all is well again.
     #[serde(default)]
     pub last_error: Option<String>,
+    /// When that was, in seconds since 1970.
+    #[serde(default)]
+    pub last_error_at: Option<f64>,
+    /// Why it has refused a point for good last.
+    #[serde(default)]
+    pub last_refusal: Option<String>,
     /// Absent until the delivery has begun.
     pub cursor: Option<Cursor>,
     /// What the embedded store's answers lack.

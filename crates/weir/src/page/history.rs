@@ -87,9 +87,19 @@ impl Line {
 /// Whether a line is of so many a second, rather than of a time or of a number that waits.
 fn is_rate(name: &str) -> bool {
     let kind = kind_of(name);
-    ["points", "requests", "errors", "bytes", "groups", "rate", "statements", "commands", "cpu"]
-        .iter()
-        .any(|rate| kind.ends_with(rate))
+    const RATES: [&str; 10] = [
+        "points",
+        "requests",
+        "errors",
+        "bytes",
+        "sent",
+        "groups",
+        "rate",
+        "statements",
+        "commands",
+        "cpu",
+    ];
+    RATES.iter().any(|rate| kind.ends_with(rate))
 }
 
 /// What a line measures: its name without that of the server.

@@ -18,12 +18,23 @@ const RATES: [(&str, &str); 3] = [
     ("weir_redis_errors_total", "redis.errors"),
 ];
 
+/// Listeners whose bytes from clients, and to them, are drawn as rates. What InfluxDB's writes
+/// bring is counted by the journal, that of UDP included.
+const BYTES: [(&str, &str, &str); 5] = [
+    ("influx", "out", "influx.sent"),
+    ("postgres", "in", "postgres.bytes"),
+    ("postgres", "out", "postgres.sent"),
+    ("redis", "in", "redis.bytes"),
+    ("redis", "out", "redis.sent"),
+];
+
 /// A label's name and value, where a family has series that are not drawn.
 type OfLabel = Option<(&'static str, &'static str)>;
 
 /// Histograms of which p50 and p99 are drawn, in milliseconds.
-const TIMES: [(&str, OfLabel, &str); 4] = [
+const TIMES: [(&str, OfLabel, &str); 5] = [
     ("weir_influx_write_seconds", Some(("stage", "all")), "influx"),
+    ("weir_influx_query_seconds", None, "query"),
     ("weir_journal_sync_seconds", None, "sync"),
     ("weir_postgres_total_seconds", None, "postgres"),
     ("weir_redis_total_seconds", None, "redis"),
@@ -66,6 +77,14 @@ impl Counted {
             registry.read(family, |of| *sum.get_or_insert(0.0) += of.value());
             self.counters.extend(sum.map(|sum| (name.to_owned(), sum)));
         }
+        registry.read("weir_connections_bytes_total", |of| {
+            let (listener, direction) = (of.label("listener"), of.label("direction"));
+            for (wanted, way, name) in BYTES {
+                if listener.as_deref() == Some(wanted) && direction.as_deref() == Some(way) {
+                    *self.counters.entry(name.to_owned()).or_default() += of.value();
+                }
+            }
+        });
         let mut errors = None;
         registry.read("weir_influx_answers_total", |of| {
             let is_error = of.label("code").is_some_and(|code| !code.starts_with('2'));
@@ -107,6 +126,7 @@ impl Counted {
     fn postgres(&mut self, status: &Status) {
         let Some(postgres) = &status.postgres else { return };
         self.count("postgres.statements", postgres.queries as f64);
+        self.count("postgres.errors", postgres.errors as f64);
         self.number("postgres.waiting", postgres.waiting as f64);
         self.number("postgres.clients", postgres.connections as f64);
         for server in &postgres.backends {

@@ -13,6 +13,8 @@
     if (kind) element.className = kind;
     return element;
   }
+  // What a screen reader says by itself: only what has changed, and not each second's numbers.
+  const speak = (text) => { at("spoken").textContent = text; };
   const say = (element, text) => { if (element.textContent !== text) element.textContent = text; };
 
   // ---- words, as the terminal has them ----
@@ -149,6 +151,7 @@
     isDead = false;
     document.body.classList.remove("dead");
     at("dead").hidden = true;
+    speak("The page is live again.");
   }
   function dead(why) {
     const since = frame ? " What is below is of " + clock(frame.at, true) + "." : "";
@@ -267,8 +270,22 @@
     row.append(text, remedy);
     return row;
   }
+  // What a finding is about: its words without the numbers and times in them, which change each second.
+  const subject = (of) => of.level + of.text.replace(/\b\d[\d.,]*\s?(ms|[smhd]|[KMGT]?i?B|[kM])?\b/g, "").replace(/\s+/g, " ");
+  let spoken = null;
+  function announce(found) {
+    const subjects = new Set(found.map(subject)), known = spoken || new Set();
+    const news = found.filter((of) => !known.has(subject(of)));
+    const over = [...known].filter((of) => !subjects.has(of)).length;
+    const isFirst = spoken == null;
+    spoken = subjects;
+    if (news.length) speak((isFirst ? "Wrong: " : "New: ") + news.slice(0, 3).map((of) => of.text).join(". "));
+    else if (!found.length && (isFirst || over)) speak("Nothing is wrong.");
+    else if (over) speak(found.length + " things are still wrong.");
+  }
   function worst() {
     const list = at("worst"), found = frame.findings;
+    announce(found);
     keep(list, Math.max(1, found.length), finding);
     [...list.children].forEach((row, index) => {
       const of = found[index] || { level: "well", text: "Nothing is wrong.", remedy: "" };
@@ -307,11 +324,12 @@
   const TILES = [
     ["influx.points", "points in a second", rate], ["out", "points delivered a second", rate],
     ["influx.requests", "requests a second", rate], ["influx.errors", "errors a second", rate],
-    ["influx.bytes", "bytes in a second", bytes], ["influx.p50", "write p50", millis], ["influx.p99", "write p99", millis],
+    ["influx.bytes", "bytes in a second", bytes], ["influx.sent", "bytes out a second", bytes], ["influx.p50", "write p50", millis], ["influx.p99", "write p99", millis],
+    ["query.p50", "query p50", millis], ["query.p99", "query p99", millis],
     ["journal.groups", "journal groups a second", rate], ["sync.p50", "journal sync p50", millis], ["sync.p99", "journal sync p99", millis],
-    ["postgres.statements", "PostgreSQL statements a second", rate], ["postgres.p50", "PostgreSQL p50", millis], ["postgres.p99", "PostgreSQL p99", millis],
+    ["postgres.statements", "PostgreSQL statements a second", rate], ["postgres.errors", "PostgreSQL errors a second", rate], ["postgres.bytes", "PostgreSQL bytes in a second", bytes], ["postgres.sent", "PostgreSQL bytes out a second", bytes], ["postgres.p50", "PostgreSQL p50", millis], ["postgres.p99", "PostgreSQL p99", millis],
     ["postgres.clients", "PostgreSQL clients", count], ["postgres.waiting", "PostgreSQL clients that wait", count],
-    ["redis.commands", "Redis commands a second", rate], ["redis.errors", "Redis errors a second", rate], ["redis.p50", "Redis p50", millis], ["redis.p99", "Redis p99", millis],
+    ["redis.commands", "Redis commands a second", rate], ["redis.errors", "Redis errors a second", rate], ["redis.bytes", "Redis bytes in a second", bytes], ["redis.sent", "Redis bytes out a second", bytes], ["redis.p50", "Redis p50", millis], ["redis.p99", "Redis p99", millis],
     ["redis.clients", "Redis clients", count],
     ["process.connections", "connections", count], ["process.cpu", "CPU cores", rate], ["process.memory", "memory", bytes],
   ];
@@ -357,12 +375,19 @@
     say(line, text);
   }
   // Columns are [heading, kind, value of a row]; a row has a key and a level.
+  // A column that draws has a button in each row: the charts have its server's lines then, too.
   function table(id, title, caption, columns, rows) {
     const section = part(id, title);
     const key = "table-" + caption.replace(/\W/g, "");
+    const heads = columns.map(([name, , , draws]) => name + (draws ? "*" : "")).join();
     let box = section.querySelector("." + key);
+    if (box && box.dataset.heads !== heads) {
+      box.remove();
+      box = null;
+    }
     if (!box) {
       box = make("div", null, key);
+      box.dataset.heads = heads;
       const search = make("input");
       search.type = "search";
       search.placeholder = "search " + caption;
@@ -388,14 +413,35 @@
     say(box.querySelector("caption"), caption + (shown.length === rows.length ? "" : ": " + shown.length + " of " + rows.length));
     keep(body, shown.length, () => {
       const row = make("tr");
-      columns.forEach(([, kind]) => row.append(make("td", "", kind)));
+      columns.forEach(([, kind, , draws]) => {
+        const cell = make("td", "", kind);
+        if (draws) cell.append(chooser());
+        row.append(cell);
+      });
       return row;
     });
     shown.forEach((of, index) => {
       const row = body.children[index];
       if (row.className !== (of.level || "")) row.className = of.level || "";
-      columns.forEach(([, , value], column) => say(row.children[column], String(value(of))));
+      columns.forEach(([, , value, draws], column) => {
+        const cell = row.children[column], text = String(value(of));
+        say(draws ? cell.firstChild : cell, text);
+        if (draws) cell.firstChild.setAttribute("aria-pressed", String(text === named));
+      });
     });
+  }
+  // Of many servers the worst are drawn; whoever wants to see another chooses it.
+  function chooser() {
+    const button = make("button");
+    button.type = "button";
+    button.title = "draw it in the charts";
+    button.addEventListener("click", () => {
+      named = button.textContent === named ? null : button.textContent;
+      fetchedAt = 0;
+      history();
+      redraw();
+    });
+    return button;
   }
   const sum = (of) => Object.values(of || {}).reduce((all, more) => all + more, 0);
   function parts() {
@@ -413,18 +459,20 @@
     const order = { stopped: 0, retrying: 1, "catching-up": 2 };
     const rows = status.backends.map((of) => {
       const cursor = of.cursor || { waiting: { items: 0, bytes: 0 }, delivered: 0, dead_lettered: 0, dropped_total: 0 };
-      const out = frame.series["backend.rate|" + of.name], gain = out == null ? 0 : out - (frame.series["influx.points"] || 0);
+      const out = frame.series["backend.rate|" + of.name], left = frame.caught_up[of.name];
       const level = of.state === "stopped" || of.state === "retrying" ? "bad" : cursor.waiting.oldest_age_seconds > 30 ? "warn" : "";
-      return { ...of, cursor, out, level, until: cursor.waiting.items && gain > 0 ? seconds(cursor.waiting.items / gain) : "-" };
+      return { ...of, cursor, out, level, until: left == null ? "-" : seconds(left) };
     });
     rows.sort((a, b) => (order[a.state] ?? 9) - (order[b.state] ?? 9) || b.cursor.waiting.items - a.cursor.waiting.items || (a.name < b.name ? -1 : 1));
+    const refusals = rows.some((of) => of.last_refusal) ? [["refused points", "left why", (of) => of.last_refusal || "-"]] : [];
+    const ofOthers = rows.some((of) => of.cursor.elsewhere) ? [["of other sets", "", (of) => count(of.cursor.elsewhere || 0)]] : [];
     facts("influx", "InfluxDB", count(status.connections) + " clients, " + count(status.points_accepted) + " points acknowledged since the start");
     table("influx", "InfluxDB", "backends", [
-      ["backend", "left", (of) => of.name], ["state", "left state-cell", (of) => of.state], ["points waiting", "", (of) => count(of.cursor.waiting.items)],
+      ["backend", "left", (of) => of.name, rows.length > DRAWN_MAX], ["state", "left state-cell", (of) => of.state], ["points waiting", "", (of) => count(of.cursor.waiting.items)],
       ["bytes", "", (of) => bytes(of.cursor.waiting.bytes)], ["oldest", "", (of) => (of.cursor.waiting.oldest_age_seconds == null ? "-" : seconds(of.cursor.waiting.oldest_age_seconds))],
       ["out a second", "", (of) => rate(of.out)], ["caught up in", "", (of) => of.until], ["delivered", "", (of) => count(of.cursor.delivered)],
-      ["dead letters", "", (of) => count(of.cursor.dead_lettered)], ["dropped", "", (of) => count(of.cursor.dropped_total || 0)],
-      ["last error", "left why", (of) => (of.last_error ? (of.last_error_at ? clock(of.last_error_at, true) + " " : "") + of.last_error : "-")],
+      ["dead letters", "", (of) => count(of.cursor.dead_lettered)], ["dropped", "", (of) => count(of.cursor.dropped_total || 0)], ...ofOthers,
+      ["last error", "left why", (of) => (of.last_error ? (of.last_error_at ? clock(of.last_error_at, true) + " " : "") + of.last_error : "-")], ...refusals,
     ], rows);
     const measurements = (status.collisions || { measurements: [] }).measurements;
     if (measurements.length || made.has("collisions")) {
@@ -441,7 +489,7 @@
     facts("postgres", "PostgreSQL", count(status.connections) + " clients, " + count(status.waiting) + " waiting, " + count(status.queries) + " statements since the start, " + count(status.lane_queries) + " by lanes, " + count(status.replica_queries) + " to replicas" + (status.paused ? "; PAUSED" : ""));
     const servers = status.backends.map((of) => ({ ...of, level: of.role === "down" || of.role === "rival" ? "bad" : of.trouble ? "warn" : "" }));
     table("postgres", "PostgreSQL", "servers", [
-      ["server", "left", (of) => of.name], ["role", "left state-cell", (of) => of.role], ["address", "left", (of) => of.address], ["lag", "", (of) => (of.lag_seconds == null ? "-" : seconds(of.lag_seconds))],
+      ["server", "left", (of) => of.name, servers.length > DRAWN_MAX], ["role", "left state-cell", (of) => of.role], ["address", "left", (of) => of.address], ["lag", "", (of) => (of.lag_seconds == null ? "-" : seconds(of.lag_seconds))],
       ["behind", "", (of) => (of.lag_bytes == null ? "-" : bytes(of.lag_bytes))], ["connections", "", (of) => count(of.connections)], ["under way", "", (of) => count(of.in_flight)],
       ["lane p50 / p99", "", (of) => took(of.latencies, "lane")], ["lease p50 / p99", "", (of) => took(of.latencies, "lease")], ["trouble", "left why", (of) => of.trouble || "-"],
     ], servers);
@@ -467,14 +515,14 @@
     const servers = status.backends.map((of) => ({ ...of, level: of.ejected_seconds != null || of.wrong ? "bad" : "" }));
     table("redis", "Redis", "servers", [
       ["pool", "left", (of) => of.pool], ["server", "left", (of) => of.name], ["address", "left", (of) => of.url],
-      ["state", "left state-cell", (of) => (of.ejected_seconds != null ? "ejected for " + seconds(of.ejected_seconds) : of.wrong ? "failing" : "ok")], ["answers", "", (of) => count(of.answers)],
+      ["state", "left state-cell", (of) => (of.ejected_seconds != null ? "ejected for " + seconds(of.ejected_seconds) : of.wrong ? "failing" : "ok")], ["ejections", "", (of) => count(of.ejections)], ["answers", "", (of) => count(of.answers)],
       ["lane p50 / p99", "", (of) => took(of.latencies, "lane")], ["lease p50 / p99", "", (of) => took(of.latencies, "lease")], ["wrong", "left why", (of) => of.wrong || "-"],
     ], servers);
   }
   function aof(masters) {
     if (!masters.length && !made.has("aof")) return;
     table("aof", "Append-only files kept for Redis", "masters", [
-      ["master", "left", (of) => of.name], ["link", "left state-cell", (of) => of.link], ["durable to", "", (of) => count(of.durable)], ["not durable", "", (of) => bytes(of.not_durable_bytes)],
+      ["master", "left", (of) => of.name, masters.length > DRAWN_MAX], ["link", "left state-cell", (of) => of.link], ["durable to", "", (of) => count(of.durable)], ["not durable", "", (of) => bytes(of.not_durable_bytes)],
       ["for", "", (of) => seconds(of.not_durable_seconds)], ["base", "", (of) => bytes(of.base_bytes)], ["increments", "", (of) => bytes(of.increment_bytes)], ["generations", "", (of) => count(of.generations)],
       ["sync p50 / p99", "", (of) => of.sync_seconds.map((value) => millis(value * 1000)).join(" / ")], ["trouble", "left why", (of) => [of.trouble, of.rewrite, ...of.advice].filter(Boolean).join("; ") || "-"],
     ], masters.map((of) => ({ ...of, level: of.trouble ? "bad" : "" })));
@@ -508,7 +556,7 @@
     ["waiting", "Points that wait, by backend", short, [], "backend.waiting"],
     ["writes", "Time of a write, ms", short, [["influx.p50", "p50"], ["influx.p99", "p99"], ["sync.p99", "journal sync p99"]]],
     ["journal", "Journal, bytes", bytes, [["journal.used", "used"]]],
-    ["statements", "PostgreSQL: statements a second", short, [["postgres.statements", "statements"]]],
+    ["statements", "PostgreSQL: statements a second", short, [["postgres.statements", "statements"], ["postgres.errors", "errors"]]],
     ["answers", "PostgreSQL: time of a statement, ms", short, [["postgres.p50", "p50"], ["postgres.p99", "p99"]]],
     ["queue", "PostgreSQL: clients that wait", short, [["postgres.waiting", "waiting"]]],
     ["lag", "PostgreSQL: replicas behind, s", short, [], "server.lag"],
@@ -554,6 +602,13 @@
       plot.box.setAttribute("aria-label", title + ": " + newest.join(", "));
     }
   }
+  // Below the pointer the value there, and without one the newest.
+  const legend = (show) => (chart, value, line, place) => {
+    const shown = place == null ? chart.data[line].findLast((one) => one != null) : value;
+    return shown == null ? "-" : show(shown);
+  };
+  // As wide as the longest word at the axis, of 12 px.
+  const wide = (_, words) => Math.max(58, 22 + 7 * Math.max(...(words || [""]).map((word) => String(word).length)));
   function build(id, title, show, lines, data, key) {
     const box = make("div", null, "chart"), room = make("div");
     box.id = "chart-" + id;
@@ -567,12 +622,12 @@
     const size = () => ({ width: Math.max(200, box.clientWidth - 18), height: innerWidth < 600 ? 170 : 200 });
     const series = lines.map(([, label, hue]) => ({
       label, stroke: colour("c" + (1 + (hue % 8))), width: 1.75, dash: hue >= 8 ? [4, 3] : undefined, spanGaps: false,
-      points: { show: false }, value: (_, value) => (value == null ? "-" : show(value)),
+      points: { show: false }, value: legend(show),
     }));
     const chart = new uPlot({
-      ...size(), series: [{ label: "at", value: (_, value) => (value == null ? "" : clock(value, span === "minute")) }, ...series],
+      ...size(), series: [{ label: "at", value: legend((value) => clock(value, span === "minute")) }, ...series],
       cursor: { drag: { x: false, y: false } }, scales: { y: { range: (_, low, high) => [Math.min(0, low || 0), high > 0 ? high * 1.08 : 1] } },
-      axes: [{ ...axis, values: (_, all) => all.map((value) => clock(value).slice(0, span === "minute" ? 5 : 8)), space: 80 }, { ...axis, size: show === bytes ? 72 : 58, values: (_, all) => all.map((value) => show(value)) }],
+      axes: [{ ...axis, values: (_, all) => all.map((value) => clock(value).slice(0, span === "minute" ? 5 : 8)), space: 80 }, { ...axis, size: wide, values: (_, all) => all.map((value) => show(value)) }],
     }, data, room);
     performance.mark("first-chart");
     return { chart, box, key, resize: () => chart.setSize(size()) };

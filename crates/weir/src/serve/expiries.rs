@@ -1,13 +1,13 @@
 //! Certificates of the configuration that end some day.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::config::Settings;
 use crate::diagnosis::observation::Expiry;
 
-/// The certificates that Weir shows to clients and servers, as their files are now.
-pub fn of(settings: &Settings) -> Vec<Expiry> {
+/// The files of the certificates that Weir shows to clients and servers.
+pub fn certificates(settings: &Settings) -> Vec<PathBuf> {
     let mut files: Vec<&Path> = Vec::new();
     files.extend(settings.admin.tls.iter().map(|tls| tls.certificate.as_path()));
     files.extend(settings.influx.tls.iter().map(|tls| tls.certificate.as_path()));
@@ -19,7 +19,12 @@ pub fn of(settings: &Settings) -> Vec<Expiry> {
     files.extend(redis.map(|tls| tls.certificate.as_path()));
     files.sort_unstable();
     files.dedup();
-    let ends = files.into_iter().filter_map(|file| {
+    files.into_iter().map(Path::to_path_buf).collect()
+}
+
+/// When the certificates end, as their files are now.
+pub fn of(certificates: &[PathBuf]) -> Vec<Expiry> {
+    let ends = certificates.iter().filter_map(|file| {
         let at = flow::tls::not_after(file)?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         let what = format!("certificate {}", file.display());
         Some(Expiry { what, at: at.as_secs_f64() })

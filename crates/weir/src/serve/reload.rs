@@ -1,7 +1,10 @@
 //! SIGHUP and the console's RELOAD: what can change while connections are open, and what can't.
 
+use std::path::PathBuf;
+
 use flow::tls::ServerTls;
 
+use super::expiries;
 use super::fronts::Fronts;
 use crate::config::ConfigFile;
 use crate::config::{self, Settings};
@@ -13,6 +16,8 @@ pub struct Reloaded {
     pub refused: Option<String>,
     /// The keys that have changed in the file and need a restart.
     pub needs_restart: Vec<String>,
+    /// The files of certificates that the configuration names now; absent where it was refused.
+    pub certificates: Option<Vec<PathBuf>>,
 }
 
 /// Reads the configuration again and puts into effect what can be; `running` is what is in force,
@@ -24,28 +29,26 @@ pub fn reload(
     admin: Option<&ServerTls>,
     log: &watch::log::Handle,
 ) -> Reloaded {
-    match try_reload(wanted, running, fronts, admin, log) {
-        Ok(needs_restart) => Reloaded { refused: None, needs_restart },
-        Err(error) => {
-            tracing::error!(error, "the configuration was not reloaded; the former one stays");
-            Reloaded { refused: Some(error), needs_restart: Vec::new() }
-        }
-    }
+    try_reload(wanted, running, fronts, admin, log).unwrap_or_else(|error| {
+        tracing::error!(error, "the configuration was not reloaded; the former one stays");
+        Reloaded { refused: Some(error), ..Reloaded::default() }
+    })
 }
 
-/// The same; gives the keys that need a restart.
+/// The same; fails where nothing has changed.
 fn try_reload(
     wanted: &ConfigFile,
     running: &mut Settings,
     fronts: &Fronts,
     admin: Option<&ServerTls>,
     log: &watch::log::Handle,
-) -> Result<Vec<String>, String> {
+) -> Result<Reloaded, String> {
     let loaded = config::load(wanted).map_err(|error| error.to_string())?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
     let wanted = loaded.settings;
+    let certificates = Some(expiries::certificates(&wanted));
     let certificate = admin.map(ServerTls::renew).transpose();
     let certificate = certificate.map_err(|error| format!("admin.tls: {error}"))?;
     let fixed = fixed(running, &wanted).into_iter().map(str::to_owned);
@@ -71,7 +74,7 @@ fn try_reload(
     running.log.level = wanted.log.level;
     flow::dial::set_silence_limit(wanted.tcp_user_timeout.get());
     running.tcp_user_timeout = wanted.tcp_user_timeout;
-    Ok(fixed)
+    Ok(Reloaded { refused: None, needs_restart: fixed, certificates })
 }
 
 /// The keys that differ and have no effect before a restart.

@@ -1,5 +1,7 @@
 //! What the running process says of itself when it is asked.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
@@ -15,6 +17,7 @@ use super::fronts::Fronts;
 use super::reload::Reloaded;
 use crate::admin::Sources;
 use crate::config::Settings;
+use crate::diagnosis::installation::{ConsoleLogin, Installation};
 use crate::diagnosis::status::{Process, Ready, Reload};
 use crate::page;
 use crate::page::Page;
@@ -30,6 +33,8 @@ pub struct State {
     config: Option<String>,
     started_at: f64,
     reload: Mutex<Option<Reload>>,
+    /// The files of all certificates, as the configuration names them that was read last.
+    certificates: Mutex<Vec<PathBuf>>,
 }
 
 impl State {
@@ -42,13 +47,32 @@ impl State {
     ) -> Self {
         let (started, stopping) = (Instant::now(), AtomicBool::new(false));
         let (started_at, reload) = (since_1970(), Mutex::default());
+        let certificates = Mutex::default();
         let (workers, busiest) = (workers.pulses().len(), workers.busiest().clone());
-        Self { started, workers, busiest, addresses, stopping, fronts, config, started_at, reload }
+        Self {
+            started,
+            workers,
+            busiest,
+            addresses,
+            stopping,
+            fronts,
+            config,
+            started_at,
+            reload,
+            certificates,
+        }
+    }
+
+    fn certificates(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.certificates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The configuration was read again.
     pub fn reloaded(&self, reloaded: Reloaded) {
-        let Reloaded { refused, needs_restart } = reloaded;
+        let Reloaded { refused, needs_restart, certificates } = reloaded;
+        if let Some(certificates) = certificates {
+            *self.certificates() = certificates;
+        }
         *self.reload() = Some(Reload { at: since_1970(), refused, needs_restart });
     }
 
@@ -74,12 +98,36 @@ impl State {
 
     /// Whom the operator's page asks.
     pub fn page(self: &Arc<Self>, registry: Registry, settings: &Settings) -> page::Sources {
-        let (status, settings) = (Arc::clone(self), settings.clone());
+        let absolute = |dir: &PathBuf| std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+        let installation = Arc::new(Installation {
+            journal_dir: absolute(&settings.journal.dir),
+            store_dir: absolute(&settings.store.dir),
+            console: self.console(settings),
+        });
+        *self.certificates() = expiries::certificates(settings);
+        let (status, state) = (Arc::clone(self), Arc::clone(self));
         page::Sources {
             registry,
             status: Box::new(move || status.status()),
-            expiries: Box::new(move || expiries::of(&settings)),
+            expiries: Box::new(move || {
+                let certificates = state.certificates().clone();
+                expiries::of(&certificates)
+            }),
+            installation,
         }
+    }
+
+    /// How this machine enters the console of the PostgreSQL gateway; `None` where nobody may.
+    fn console(&self, settings: &Settings) -> Option<ConsoleLogin> {
+        let console = &settings.postgres.as_ref()?.console;
+        let user = console.admin_users.iter().chain(&console.stats_users).next()?.clone();
+        let mut address = *self.addresses.of("postgres").first()?;
+        if address.ip().is_unspecified() {
+            let is_v4 = address.is_ipv4();
+            let here = if is_v4 { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+            address.set_ip(here);
+        }
+        Some(ConsoleLogin { address, user, database: console.databases.first()?.clone() })
     }
 
     fn ready(&self) -> Result<(), String> {

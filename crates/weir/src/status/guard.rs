@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use redis::guard::shown::Status;
+use redis::guard::shown::{Server, Status};
 use redis::settings::Mode;
+use watch::words::count;
 
 /// Shows what is wrong with how servers persist, and who acts where.
 pub fn write(status: &Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let servers = status.hosts.iter().flat_map(|host| &host.servers);
-    let found: Vec<_> =
-        servers.filter(|server| !server.findings.is_empty() || server.told.is_some()).collect();
+    let found: Vec<_> = servers.filter(|server| is_worth_a_word(server)).collect();
     let keys = status.hosts.iter().filter_map(|host| Some((&host.host, host.key.as_ref()?)));
     if found.is_empty() && status.mode != Mode::Act {
         return Ok(());
@@ -22,11 +22,18 @@ pub fn write(status: &Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &server.findings {
             writeln!(f, "  {}: {}: {}", server.name, finding.about.word(), finding.words)?;
         }
+        if let Some(evicted) = server.evicted.filter(|evicted| *evicted > 0) {
+            writeln!(f, "  {}: {} keys evicted since its start", server.name, count(evicted))?;
+        }
         if let Some(told) = &server.told {
             writeln!(f, "  {}: told last: {told}", server.name)?;
         }
     }
     Ok(())
+}
+
+fn is_worth_a_word(server: &Server) -> bool {
+    !server.findings.is_empty() || server.told.is_some() || server.evicted.is_some_and(|of| of > 0)
 }
 
 #[cfg(test)]

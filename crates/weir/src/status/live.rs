@@ -8,13 +8,12 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use rustix::termios::tcgetwinsize;
 use serde::Deserialize;
-use watch::words::harmless;
+use watch::words::{harmless, seconds};
 
 use super::ask::Target;
+use super::{clock, rates};
 use crate::diagnosis::event::{Event, Level};
 use crate::diagnosis::findings::Finding;
 use crate::diagnosis::frame::Frame;
@@ -124,17 +123,21 @@ impl Screen {
         }
         match serde_json::from_value::<Status>(frame.status.clone()) {
             Ok(status) => {
-                let _ = write!(text, "\n{status}");
+                let _ = write!(text, "\n{}{status}", rates::text(&frame.series));
             }
             Err(error) => {
                 let _ = writeln!(text, "the status can't be read: {error}");
             }
         }
+        for (backend, left) in &frame.caught_up {
+            let _ = writeln!(text, "{backend} has caught up in {}", seconds(*left));
+        }
         if !self.events.is_empty() {
             text.push_str("\nwhat happened, newest first\n");
         }
         for event in self.events.values().rev() {
-            let _ = writeln!(text, "  {}  {}", clock(event.at), harmless(&event.change.text));
+            let _ =
+                writeln!(text, "  {}  {}", clock::local(event.at), harmless(&event.change.text));
         }
         text
     }
@@ -169,11 +172,6 @@ fn next(unread: &mut BytesMut) -> Option<Bytes> {
 
 fn read(event: &[u8]) -> Option<Frame> {
     serde_json::from_slice(event.strip_prefix(b"data: ")?).ok()
-}
-
-fn clock(at: f64) -> String {
-    let moment = Timestamp::from_second(at as i64).map(|at| at.to_zoned(TimeZone::system()));
-    moment.map_or_else(|_| "?".to_owned(), |of| of.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use postgres::status::{Backend, Pool, Status};
-use watch::words::{bytes, count, seconds};
+use postgres::status::{Backend, Pool, SlowForm, Status};
+use watch::words::{bytes, count, harmless, seconds};
 
 use super::{latencies, table};
 
@@ -37,6 +37,7 @@ impl fmt::Display for PostgresView<'_> {
         let trouble = |row: usize| status.backends.get(row)?.trouble.clone();
         table::write(f, &head, &rows, 3, trouble)?;
         latencies::write(f, status.backends.iter().map(|of| (of.name.clone(), &*of.latencies)))?;
+        slow(&status.slow, f)?;
         if status.pools.is_empty() {
             return Ok(());
         }
@@ -53,12 +54,33 @@ impl fmt::Display for PostgresView<'_> {
                 .then_with(|| (&left.database, &left.user).cmp(&(&right.database, &right.user)))
         });
         let rows: Vec<_> = pools.iter().take(POOLS_MAX).map(|of| pool(of)).collect();
-        table::write(f, &head, &rows, 3, |_| None)?;
+        table::write(f, &head, &rows, 3, |row| idle_in_transaction(pools.get(row)?))?;
         match pools.len().saturating_sub(POOLS_MAX) {
             0 => Ok(()),
             more => writeln!(f, "and {more} more with fewer clients; --json has all"),
         }
     }
+}
+
+/// The forms of statements that took the most time.
+fn slow(forms: &[SlowForm], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if forms.is_empty() {
+        return Ok(());
+    }
+    let row = |of: &SlowForm| {
+        let (together, longest) = (seconds(of.total_seconds), seconds(of.max_seconds));
+        vec![of.database.clone(), count(of.count), together, longest]
+    };
+    let rows: Vec<_> = forms.iter().map(row).collect();
+    writeln!(f)?;
+    let head = ["slow statements of", "times", "together", "longest"];
+    table::write(f, &head, &rows, 1, |row| Some(harmless(&forms.get(row)?.statement)))
+}
+
+fn idle_in_transaction(of: &Pool) -> Option<String> {
+    let longest = seconds(of.idle_in_transaction_max_seconds);
+    let idle = of.idle_in_transaction;
+    (idle > 0).then(|| format!("{} idle in a transaction, the longest for {longest}", count(idle)))
 }
 
 fn backend(of: &Backend) -> Vec<String> {

@@ -5,8 +5,10 @@ use std::fmt;
 use watch::words::{bytes, count, harmless, seconds};
 
 use super::postgres::PostgresView;
-use super::{aof, guard, latencies, table};
-use crate::diagnosis::status::{Backend, Cursor, Damage, Influx, Journal, Process, Status};
+use super::{aof, clients, clock, guard, latencies, table};
+use crate::diagnosis::status::{
+    Backend, Cursor, Damage, EmbeddedStore, Influx, Journal, Process, Status,
+};
 
 /// How much of a backend's words is shown; `--json` has the rest.
 const REASON_CHARS_MAX: usize = 120;
@@ -15,13 +17,7 @@ const FULL_IN_MAX: f64 = 365.0 * 86_400.0;
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Process { version, pid, uptime_seconds, workers, .. } = &self.process;
-        let up = seconds(*uptime_seconds);
-        writeln!(f, "weir {version}, pid {pid}, up {up}, {workers} workers")?;
-        if let Some(refused) = self.process.reload.as_ref().and_then(|of| of.refused.as_ref()) {
-            let first = refused.lines().next().unwrap_or_default();
-            writeln!(f, "RELOAD REFUSED: {}", harmless(first))?;
-        }
+        self.process.fmt(f)?;
         match (&self.ready.reason, &self.influx) {
             (Some(reason), _) => writeln!(f, "NOT READY: {reason}")?,
             (None, Some(influx)) => writeln!(
@@ -45,7 +41,30 @@ impl fmt::Display for Status {
             redis_shown(status, f)?;
         }
         aof::write(&self.followed, f)?;
-        self.guard.as_ref().map_or(Ok(()), |status| guard::write(status, f))
+        self.guard.as_ref().map_or(Ok(()), |status| guard::write(status, f))?;
+        clients::write(f, &self.clients)
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { version, pid, uptime_seconds, workers, host, .. } = self;
+        let up = seconds(*uptime_seconds);
+        let host = if host.is_empty() { String::new() } else { format!(", on {host}") };
+        writeln!(f, "weir {version}, pid {pid}, up {up}, {workers} workers{host}")?;
+        let Some(reload) = &self.reload else { return Ok(()) };
+        let at = clock::local(reload.at);
+        match &reload.refused {
+            Some(refused) => {
+                let first = refused.lines().next().unwrap_or_default();
+                writeln!(f, "RELOAD REFUSED at {at}: {}", harmless(first))
+            }
+            None if reload.needs_restart.is_empty() => writeln!(f, "reload   {at}"),
+            None => {
+                let keys = reload.needs_restart.join(", ");
+                writeln!(f, "reload   {at}; a restart is needed for {keys}")
+            }
+        }
     }
 }
 
@@ -60,10 +79,14 @@ fn redis_shown(status: &redis::status::Status, f: &mut fmt::Formatter<'_>) -> fm
     )?;
     writeln!(f)?;
     let row = |of: &redis::status::Backend| {
+        let times = match of.ejections {
+            0 => String::new(),
+            times => format!(", ejected {} times", count(times)),
+        };
         let state = match (of.ejected_seconds, &of.wrong) {
             (Some(left), _) => format!("ejected for {}", seconds(left)),
-            (None, Some(_)) => "failing".to_owned(),
-            (None, None) => "ok".to_owned(),
+            (None, Some(_)) => format!("failing{times}"),
+            (None, None) => format!("ok{times}"),
         };
         vec![of.pool.clone(), of.name.clone(), of.url.clone(), of.weight.to_string(), state]
     };
@@ -114,18 +137,51 @@ impl fmt::Display for Influx {
         ];
         let rows: Vec<_> = self.backends.iter().map(row).collect();
         writeln!(f)?;
-        table::write(f, &HEAD, &rows, 2, |row| {
-            let reason = self.backends.get(row)?.reason.as_ref()?;
-            let mut words: String = reason.chars().take(REASON_CHARS_MAX).collect();
-            if words.len() < reason.len() {
-                words.push_str(" ...");
-            }
-            Some(words.replace('\n', " "))
-        })?;
+        table::write(f, &HEAD, &rows, 2, |row| words_of(self.backends.get(row)?))?;
+        if let Some(store) = &self.store {
+            store.fmt(f)?;
+        }
         for text in self.backends.iter().flat_map(|backend| &backend.missing) {
             writeln!(f, "MISSING: {}", text.replace('\n', " "))?;
         }
         self.collisions.as_ref().map_or(Ok(()), |collisions| collisions.fmt(f))
+    }
+}
+
+/// Why a backend does not deliver, or what went wrong last, and why it refuses points.
+fn words_of(backend: &Backend) -> Option<String> {
+    let last_error = || {
+        let words = backend.last_error.as_ref()?;
+        let at = backend.last_error_at.map(|at| format!(" at {}", clock::local(at)));
+        Some(format!("last error{}: {words}", at.unwrap_or_default()))
+    };
+    let refusal = backend.last_refusal.as_ref().map(|of| format!("refused points: {of}"));
+    let parts = [backend.reason.clone().or_else(last_error), refusal];
+    let parts: Vec<String> = parts.into_iter().flatten().map(|of| shortened(&of)).collect();
+    (!parts.is_empty()).then(|| parts.join("\n  "))
+}
+
+/// One line of somebody else's words.
+fn shortened(words: &str) -> String {
+    let mut cut: String = words.chars().take(REASON_CHARS_MAX).collect();
+    if cut.len() < words.len() {
+        cut.push_str(" ...");
+    }
+    cut.replace('\n', " ")
+}
+
+impl fmt::Display for EmbeddedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { files, files_bytes, memory_bytes, series, queries } = *self;
+        writeln!(
+            f,
+            "store    {} files of {}, {} in memory, {} series, {} queries running",
+            count(files),
+            bytes(files_bytes),
+            bytes(memory_bytes),
+            count(series),
+            count(queries)
+        )
     }
 }
 

@@ -75,6 +75,7 @@ impl Session {
             }
             Heard::Refused(why) => {
                 relay.has_failed();
+                self.database.count(|totals| totals.errors += 1);
                 let said = self.client.refused(why);
                 self.tell(relay, &said);
             }
@@ -164,6 +165,7 @@ impl Session {
         }
         if swallowed || relay.told || relay.request.is_none() || !is_for_another(code, true) {
             relay.dismissed |= !swallowed && fields.is_fatal();
+            self.database.count(|totals| totals.errors += u64::from(!swallowed));
             return;
         }
         relay.withheld = true;

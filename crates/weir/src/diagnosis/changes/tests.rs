@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
+use crate::diagnosis::installation::{ConsoleLogin, Installation};
 use crate::diagnosis::observation::Expiry;
 
 fn document() -> Value {
@@ -50,7 +53,10 @@ fn document() -> Value {
 
 fn observation(at: f64, document: &Value) -> Observation {
     let status = serde_json::from_value(document.clone()).unwrap();
-    Observation { at, status, ..Observation::default() }
+    let (address, user) = ("127.0.0.1:6432".parse().unwrap(), "ann".to_owned());
+    let console = Some(ConsoleLogin { address, user, database: "weir".to_owned() });
+    let installation = Arc::new(Installation { console, ..Installation::default() });
+    Observation { at, status, installation, ..Observation::default() }
 }
 
 /// What is told of one change of the document, and then of its way back.
@@ -115,6 +121,31 @@ fn a_failover_names_both_servers() {
     after["postgres"]["backends"][1]["role"] = json!("primary");
     let told = changes(&observation(1.0, &document()), &observation(2.0, &after));
     assert_eq!(texts(&told), "Warn PostgreSQL: the primary is q; it was p\n");
+}
+
+#[test]
+fn a_failover_of_redis_is_told_whoever_does_it() {
+    let told =
+        |was: &Value, is: &Value| texts(&changes(&observation(1.0, was), &observation(2.0, is)));
+    let mut unknown = document();
+    unknown["redis"]["backends"][0]["url"] = json!("m by Sentinel");
+    unknown["redis"]["backends"][0]["sentinel"] = json!({ "url": "redis://s:1", "master": "m" });
+    let mut moved = document();
+    moved["redis"]["backends"][0]["url"] = json!("redis://r2:6379");
+    assert_eq!(told(&unknown, &document()), "", "a start is no failover");
+    assert_eq!(
+        told(&document(), &moved),
+        "Warn Redis server r is at redis://r2:6379; it was at redis://r:6379\n"
+    );
+    let mut node = document();
+    node["redis"]["backends"][0]["name"] = json!("r2:6379");
+    assert_eq!(
+        told(&document(), &node),
+        "Warn servers of Redis pool redis: r left; r2:6379 came\n"
+    );
+    let mut replica = document();
+    replica["redis"]["backends"][0]["replica_of"] = json!("q");
+    assert_eq!(told(&replica, &document()), "Warn Redis server r is a master; q was its master\n");
 }
 
 #[test]

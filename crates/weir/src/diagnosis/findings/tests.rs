@@ -8,7 +8,8 @@ fn document() -> Value {
     let backend = |name: &str, state: &str, items: u64, age: Value| {
         json!({
             "name": name, "url": format!("http://{name}:8086"), "state": state,
-            "reason": (state != "delivering").then_some("Connection refused"), "last_error": "late",
+            "reason": (state != "delivering").then_some("Connection refused"),
+            "last_error": "cannot connect", "last_refusal": "late",
             "cursor": {
                 "delivered": 1, "dead_lettered": 0, "dropped": 0, "dropped_oldest": 0,
                 "dropped_damaged": 0,
@@ -91,6 +92,28 @@ fn a_backlog_says_when_it_is_over_or_that_it_is_not() {
     assert!(findings(&seen)[0].text.contains("it does not catch up; the journal lasts 5h more"));
     seen.gains.insert("b".to_owned(), 2100.0);
     assert!(findings(&seen)[0].text.contains("caught up in 16m 40s"), "{:?}", findings(&seen));
+}
+
+#[test]
+fn a_member_of_one_of_many_sets_catches_up_by_what_it_passes() {
+    let mut document = document();
+    document["influx"]["backends"][1]["state"] = json!("catching-up");
+    let mut seen = Observation::default();
+    // A quarter of what it passes is its own, and three quarters as much comes in meanwhile.
+    for second in 0_u32..10 {
+        let cursor = &mut document["influx"]["backends"][1]["cursor"];
+        cursor["delivered"] = json!(second * 1000);
+        cursor["waiting"]["items"] = json!(2_100_000 - second * 1000);
+        document["influx"]["points_accepted"] = json!(second * 3000);
+        let status = serde_json::from_value(document.clone()).unwrap();
+        let at = 1e9 + f64::from(second);
+        let mut next = Observation { at, status, ..Observation::default() };
+        next.follow(&seen);
+        seen = next;
+    }
+    let words = &findings(&seen)[0].text;
+    assert!(words.contains("caught up in 34m 51s"), "{words}");
+    assert_eq!(seen.catching_up().into_keys().collect::<Vec<_>>(), ["b"]);
 }
 
 #[test]
