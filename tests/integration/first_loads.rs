@@ -65,9 +65,10 @@ fn the_loads_of_the_first_minute_work_as_they_stand() {
     // The search takes its time: what it has found so far is told when it is ended.
     let mut search = spawn(place, &[&ping, "--find-limit", "p99<20s", "--out", "search"]);
     let mut lines = BufReader::new(search.stdout.take().expect("it is piped")).lines();
-    let first: Vec<String> = lines.by_ref().take(2).map(|line| line.expect("it is text")).collect();
+    let first: Vec<String> = lines.by_ref().take(3).map(|line| line.expect("it is text")).collect();
     assert_eq!(first[0], "the highest rate with p99<20s, from 100 a second, in steps of 5s");
-    assert!(first[1].starts_with("      100/s  p50 "), "{first:?}");
+    assert!(first[1].starts_with("began ") && first[1].contains(" on "), "{first:?}");
+    assert!(first[2].starts_with("      100/s  p50 "), "{first:?}");
     kill_process(Pid::from_child(&search), Signal::INT).expect("it runs");
     let rest: Vec<String> = lines.map(|line| line.expect("it is text")).collect();
     assert!(search.wait().expect("it ends").code() == Some(1), "{rest:?}");

@@ -162,7 +162,7 @@ fn postgres(before: &Status, seen: &Observation, found: &mut Vec<Change>) {
         (Some(was), None) => {
             let text = format!("PostgreSQL has no primary; it was {was}");
             let change = Change::new(Level::Bad, "primary", text);
-            found.push(change.remedy(remedy::promote(after)));
+            found.push(change.remedy(remedy::candidate(after)));
         }
         (None, Some(is)) => {
             found.push(Change::new(Level::Good, "primary", format!("PostgreSQL: {is} is primary")));

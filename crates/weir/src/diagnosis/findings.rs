@@ -260,7 +260,7 @@ fn of_postgres(seen: &Observation, found: &mut FindingList) {
     let is_primary = |of: &postgres::status::Backend| of.role == "primary";
     if !postgres.backends.is_empty() && !postgres.backends.iter().any(is_primary) {
         let text = "PostgreSQL has no primary: nothing is written".to_owned();
-        found.bad(85.0, text, remedy::promote(postgres));
+        found.bad(85.0, text, remedy::candidate(postgres));
     }
     for server in &postgres.backends {
         of_postgres_server(postgres, server, found);

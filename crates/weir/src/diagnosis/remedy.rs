@@ -18,6 +18,10 @@ pub const POISONED: &str = "dmesg | tail -n 50; systemctl restart weir";
 const ACTIVITY: &str = "SELECT pid, usename, state, xact_start FROM pg_stat_activity \
                         ORDER BY xact_start";
 
+/// What is asked of a replica that may become the primary.
+const CANDIDATE: &str = "SELECT pg_is_in_recovery(), pg_last_wal_receive_lsn(), \
+                         pg_last_xact_replay_timestamp()";
+
 /// What asks whether a backend of InfluxDB lives.
 pub fn ping(backend: &Backend, at: &Installation) -> String {
     match backend.url.as_str() {
@@ -31,6 +35,12 @@ pub fn stopped(backend: &Backend, status: &Status, at: &Installation) -> String 
     let why = backend.reason.as_deref().unwrap_or_default();
     if why.contains("dead letters") {
         dead_letters(&backend.name, at)
+    } else if why.contains("weir placement apply") {
+        placement(status, "apply")
+    } else if why.contains("look at the URLs") || why.contains("the file lacks") {
+        edit(status)
+    } else if why.contains("it has a disk of before") || why.contains("is of the cluster") {
+        placement(status, "show")
     } else if why.contains("401") || why.contains("403") {
         edit(status)
     } else {
@@ -73,6 +83,12 @@ pub fn edit(status: &Status) -> String {
     edit.unwrap_or_default()
 }
 
+/// What does something with the table of a cluster.
+fn placement(status: &Status, command: &str) -> String {
+    let file = status.process.config.as_deref().unwrap_or("weir.toml");
+    format!("weir placement {command} --config {}", quoted(file))
+}
+
 /// What says what is wrong with the configuration.
 pub fn check(status: &Status) -> String {
     let file = status.process.config.as_deref().unwrap_or("weir.toml");
@@ -95,12 +111,12 @@ pub fn psql_primary(status: &PostgresStatus, sql: &str) -> String {
     primary.map(|primary| psql(&primary.address, sql)).unwrap_or_default()
 }
 
-/// What makes the replica that lacks the least the primary; without one, what asks whether the
-/// first server lives.
-pub fn promote(status: &PostgresStatus) -> String {
+/// What asks the replica that lacks the least how far it is, before somebody promotes it; without
+/// one, what asks whether the first server lives.
+pub fn candidate(status: &PostgresStatus) -> String {
     let replicas = status.backends.iter().filter(|of| of.role == "replica");
     match (replicas.min_by_key(|of| of.lag_bytes.unwrap_or(u64::MAX)), status.backends.first()) {
-        (Some(replica), _) => psql(&replica.address, "SELECT pg_promote()"),
+        (Some(replica), _) => psql(&replica.address, CANDIDATE),
         (None, Some(first)) => pg_isready(&first.address),
         (None, None) => String::new(),
     }
@@ -206,6 +222,25 @@ mod tests {
     }
 
     #[test]
+    fn a_member_of_a_cluster_is_helped_by_what_keeps_it_from_being_used() {
+        let at = Installation::default();
+        let mut status = Status::default();
+        status.process.config = Some("/etc/weir.toml".to_owned());
+        let remedy = |why: &str| {
+            let reason = Some(why.to_owned());
+            stopped(&Backend { reason, ..Backend::default() }, &status, &at)
+        };
+        for (why, wanted) in [
+            ("it has no table yet; run `weir placement apply`", "weir placement apply --config"),
+            ("its server is the member \"b\"; look at the URLs", "${EDITOR:-vi} /etc/weir.toml"),
+            ("the members have a period ... that the file lacks; put it in", "${EDITOR:-vi}"),
+            ("it has a disk of before: other members know a newer one", "weir placement show"),
+        ] {
+            assert!(remedy(why).starts_with(wanted), "{why}: {}", remedy(why));
+        }
+    }
+
+    #[test]
     fn a_redis_server_is_asked_where_it_is() {
         assert_eq!(
             redis_ping(&redis("/run/redis.sock", None)),
@@ -233,7 +268,8 @@ mod tests {
             backends: vec![server("a", "down", None), server("b", "replica", Some(9))],
             ..PostgresStatus::default()
         };
-        assert_eq!(promote(&status), "psql -h b -p 5432 -U postgres -c 'SELECT pg_promote()'");
+        let asked = format!("psql -h b -p 5432 -U postgres -c '{CANDIDATE}'");
+        assert_eq!(candidate(&status), asked);
         assert_eq!(console(&at, "RESUME"), "");
         let (address, user) = ("127.0.0.1:6432".parse().unwrap(), "ann".to_owned());
         at.console = Some(ConsoleLogin { address, user, database: "weir".to_owned() });
