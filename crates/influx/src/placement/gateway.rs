@@ -234,10 +234,15 @@ impl Placement {
     /// When the disk does not take them; what was in force then stays.
     pub fn keep_agreed(&self) -> Result<(), TableError> {
         let Some(file) = self.file.load_full() else { return Ok(()) };
-        let agreed = Agreement::between(&file.written, &self.lock().tables, usize::MAX);
-        file::write(&self.dir, &file.written.first_periods(agreed.periods))?;
+        let agreed = {
+            let members = self.lock();
+            let agreed = Agreement::between(&file.written, &members.tables, usize::MAX).periods;
+            Some(agreed).filter(|agreed| *agreed > members.kept)
+        };
+        let Some(agreed) = agreed else { return Ok(()) };
+        file::write(&self.dir, &file.written.first_periods(agreed))?;
         let mut members = self.lock();
-        members.kept = members.kept.max(agreed.periods);
+        members.kept = members.kept.max(agreed);
         if let Some(file) = self.file.load_full() {
             self.agree(&file, &members);
         }

@@ -179,6 +179,12 @@ fn what_is_agreed_on_is_kept_before_it_is_in_force_and_stays() {
     gateway.hear(on("a", &two, 2));
     gateway.placement.keep_agreed().unwrap();
     assert_eq!(gateway.periods(), 2);
+    // A member that lags behind the others takes nothing back.
+    gateway.hear(on("a", &one, 1));
+    assert_eq!(gateway.periods(), 1);
+    gateway.placement.keep_agreed().unwrap();
+    gateway.hear(on("a", &two, 2));
+    assert_eq!(gateway.periods(), 2);
     // Another start knows it, and refuses what does not keep it.
     let again = Gateway { placement: Arc::new(Placement::new(gateway.dir.path())), ..gateway };
     let error = again.check(FIRST).unwrap_err().to_string();
