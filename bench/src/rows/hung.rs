@@ -15,6 +15,7 @@ use crate::figures::{FigureTarget, Series};
 use crate::load::{line, saturated};
 use crate::measure::Usage;
 use crate::report::{Row, Verdict, median, unit};
+use crate::rows::turns;
 use crate::sink::DATABASE;
 use crate::stand::WeirWithSinks;
 
@@ -66,22 +67,16 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     }
     hung.stand.sinks[1].hang(true)?;
     let own = Usage::begin(std::process::id());
-    let pairs = (scale.pairs as u32 * scale.duration).div_duration_f64(RUN) as u32;
     let mut failed = None;
-    for pair in 1..=pairs {
-        let mut turn = [&mut healthy, &mut hung];
-        if pair % 2 == 0 {
-            turn.reverse();
+    let pairs = turns::in_pairs([&mut healthy, &mut hung], scale, RUN, |side, pair| {
+        let report = side.run(RUN, pair);
+        side.p99.push(report.latency(0.99).as_secs_f64() * 1e6);
+        side.lag.push(report.lag(0.99).as_secs_f64() * 1e6);
+        if report.count(204) != report.sent {
+            failed = Some(Verdict::Failed(format!("answers: {:?}", report.statuses)));
         }
-        for side in turn {
-            let report = side.run(RUN, pair);
-            side.p99.push(report.latency(0.99).as_secs_f64() * 1e6);
-            side.lag.push(report.lag(0.99).as_secs_f64() * 1e6);
-            if report.count(204) != report.sent {
-                failed = Some(Verdict::Failed(format!("answers: {:?}", report.statuses)));
-            }
-        }
-    }
+        Ok(())
+    })?;
     let client = own.cpu().as_secs_f64() / (2 * pairs * RUN).as_secs_f64();
     hung.stand.sinks[1].hang(false)?;
     for side in [&healthy, &hung] {

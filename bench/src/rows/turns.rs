@@ -1,6 +1,7 @@
 //! The ways to a server in turns, so that whatever else happens on the machine meets them all.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::Outcome;
 use crate::arguments::Scale;
@@ -152,4 +153,28 @@ pub fn take_turns(
         }
     }
     Ok(all)
+}
+
+/// Runs `run` of two sides in pairs of this length, each of them first by turns; gives how many
+/// pairs there were. What is warmed up was pair 0.
+///
+/// # Errors
+/// A run failed.
+pub fn in_pairs<S>(
+    [one, other]: [&mut S; 2],
+    scale: &Scale,
+    length: Duration,
+    mut run: impl FnMut(&mut S, u32) -> Outcome<()>,
+) -> Outcome<u32> {
+    let pairs = (scale.pairs as u32 * scale.duration).div_duration_f64(length) as u32;
+    for pair in 1..=pairs {
+        let mut turn = [&mut *one, &mut *other];
+        if pair % 2 == 0 {
+            turn.reverse();
+        }
+        for side in turn {
+            run(side, pair)?;
+        }
+    }
+    Ok(pairs)
 }

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use wire::influxql;
 
-use crate::backends::member_answers;
 use crate::clock::now_ns;
 use crate::front::routing;
 pub use crate::placement::tools::{ClusterError, Difference, Mode, Verification};
-use crate::placement::{self, QueryScope, Table, WrittenTable};
+use crate::placement::{self, QueryScope, Table, WrittenTable, tools};
 use crate::settings::{Settings, SettingsError};
 
 /// A cluster's table as its members have it.
@@ -41,7 +40,7 @@ pub async fn apply(
     mode: Mode,
     say: &mut dyn FnMut(&str),
 ) -> Result<(), ClusterError> {
-    placement::tools::apply(settings, mode, now_ns(), say).await
+    tools::apply(settings, mode, now_ns(), say).await
 }
 
 /// Compares the members of each set; `tell` is told of each slice that differs.
@@ -53,7 +52,7 @@ pub async fn verify(
     wanted: Verification,
     tell: &mut dyn FnMut(&Difference),
 ) -> Result<u64, ClusterError> {
-    placement::tools::verify(settings, wanted, tell).await
+    tools::verify(settings, wanted, tell).await
 }
 
 /// Reads the table of the settings, and what each member has of it within `timeout`.
@@ -62,7 +61,8 @@ pub async fn verify(
 /// When there is none, or one that can't work.
 pub async fn view(settings: &Settings, timeout: Duration) -> Result<ClusterView, ClusterError> {
     let (written, _) = table(settings)?;
-    let answers = member_answers(&settings.backends()?, written.members(), timeout).await?;
+    let servers = tools::servers(&written, &settings.backends()?)?;
+    let answers = tools::answers(&servers, timeout).await;
     let (members, awaited) = placement::judge(&written, answers);
     Ok(ClusterView { table: written.lines(), members, awaited })
 }

@@ -14,7 +14,7 @@ use crate::load::{self, line};
 use crate::measure::Usage;
 use crate::report::{Row, Verdict, median, unit};
 use crate::rows::hung::RUN;
-use crate::rows::{lines, requests};
+use crate::rows::{lines, requests, turns};
 use crate::sink::DATABASE;
 use crate::stand::Sink;
 
@@ -88,17 +88,11 @@ fn pairs(
         // The first requests pay for pages and caches that no pair should pay for.
         run(side, 0)?;
     }
-    let pairs = (scale.pairs as u32 * scale.duration).div_duration_f64(RUN) as u32;
-    for pair in 1..=pairs {
-        let mut turn = [&mut cluster, &mut copies];
-        if pair % 2 == 0 {
-            turn.reverse();
-        }
-        for side in turn {
-            let measured = run(side, pair)?;
-            side.measured.push(measured);
-        }
-    }
+    let pairs = turns::in_pairs([&mut cluster, &mut copies], scale, RUN, |side, pair| {
+        let measured = run(side, pair)?;
+        side.measured.push(measured);
+        Ok(())
+    })?;
     let both = cluster.measured.iter().zip(&copies.measured);
     let ratios: Vec<_> = both.map(|(cluster, copies)| cluster / copies).collect();
     let series =

@@ -14,7 +14,7 @@ use crate::load::{self, line};
 use crate::measure::Usage;
 use crate::report::{Row, Verdict, median, unit};
 use crate::rows::hung::{self, RUN};
-use crate::rows::{lines, requests};
+use crate::rows::{lines, requests, turns};
 use crate::sink::DATABASE;
 use crate::stand::WeirWithSinks;
 
@@ -58,17 +58,11 @@ fn pairs(
         run(side, 0)?;
         side.stand.settle()?;
     }
-    let pairs = (scale.pairs as u32 * scale.duration).div_duration_f64(RUN) as u32;
-    for pair in 1..=pairs {
-        let mut turn = [&mut on, &mut off];
-        if pair % 2 == 0 {
-            turn.reverse();
-        }
-        for side in turn {
-            let measured = run(side, pair)?;
-            side.measured.push(measured);
-        }
-    }
+    let pairs = turns::in_pairs([&mut on, &mut off], scale, RUN, |side, pair| {
+        let measured = run(side, pair)?;
+        side.measured.push(measured);
+        Ok(())
+    })?;
     let ratios: Vec<_> = on.measured.iter().zip(&off.measured).map(|(on, off)| on / off).collect();
     let share = on.stand.weir.metrics().sum("weir_influx_collisions_share", &[]);
     let series = [&on, &off].map(|side| Series::new(side.name, unit, &side.measured));

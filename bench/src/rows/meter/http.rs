@@ -42,7 +42,7 @@ fn wrk(line: &str) -> Outcome<SpeedRun> {
     let (said, cpu) = peer("wrk", line)?;
     match load::figures(&said) {
         Some((count, per_second)) if !load::has_errors(&said) => {
-            Ok(SpeedRun { count, per_second, cpu, latency_ms: None, verdict: None })
+            Ok(SpeedRun::of_peer(count, per_second, cpu))
         }
         _ => Err(format!("wrk said {said:?}").into()),
     }
@@ -52,7 +52,7 @@ fn h2load(line: &str) -> Outcome<SpeedRun> {
     let (said, cpu) = peer("h2load", line)?;
     let (count, per_second) =
         h2load_figures(&said).ok_or_else(|| format!("h2load said {said:?}"))?;
-    Ok(SpeedRun { count, per_second, cpu, latency_ms: None, verdict: None })
+    Ok(SpeedRun::of_peer(count, per_second, cpu))
 }
 
 /// Requests, in all and a second; none where one failed.

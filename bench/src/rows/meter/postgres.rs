@@ -43,13 +43,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
         arguments.extend(["--jobs", "1"]);
         let run = || pgbench::run(way, &arguments, CONNECTIONS, seconds, None);
         let (run, cpu) = measure::with_children_cpu(run)?;
-        Ok(SpeedRun {
-            count: run.requests,
-            per_second: run.per_second,
-            cpu,
-            latency_ms: None,
-            verdict: None,
-        })
+        Ok(SpeedRun::of_peer(run.requests, run.per_second, cpu))
     };
     Ok(vec![pairs.measure(scale, || weir(&line, 1.0), peer)?])
 }

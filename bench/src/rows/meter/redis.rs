@@ -65,13 +65,7 @@ fn pairs(
     let peer = || {
         let (done, cpu) = measure::with_children_cpu(|| load.run(way))?;
         let run = done.run;
-        Ok(SpeedRun {
-            count: run.requests,
-            per_second: run.per_second,
-            cpu,
-            latency_ms: None,
-            verdict: None,
-        })
+        Ok(SpeedRun::of_peer(run.requests, run.per_second, cpu))
     };
     pairs.measure(scale, || weir(&line, pipeline as f64), peer)
 }

@@ -31,7 +31,6 @@ pub use self::statements::{Ran, StatementTicket};
 pub use self::status::BackendStatus;
 pub(crate) use self::status::status_of;
 use self::tables::TableGreeting;
-pub use self::tables::member_answers;
 use crate::client::{Client, ClientError, Greeting, TransportError};
 use crate::placement::{Placement, Set, Unfit};
 use crate::settings::{BackendKind, BackendSettings, ServerSettings};

@@ -1,7 +1,6 @@
 //! The tables of a cluster's members: each connection to one begins with reading it, and all are
 //! read again and again.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,12 +10,11 @@ use futures_util::future::join_all;
 use http::HeaderMap;
 
 use super::{Backend, Backends};
-use crate::client::{Client, ClientError, Greeting, TransportError, Whole, form_body};
+use crate::client::{Client, Greeting, TransportError, Whole, form_body};
 use crate::placement::{MemberAnswer, Placement, QUERY, Unfit};
-use crate::settings::BackendSettings;
 
-/// How often it is looked for a cluster where there is none, which a reload may bring.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long until a disk is tried again that did not take what is agreed on.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reads a member's table at the start of each connection.
 #[derive(Debug)]
@@ -44,11 +42,13 @@ impl Backend {
     /// # Errors
     /// When it may not, or does not say.
     pub async fn is_fit(&self, client: &Client) -> Result<(), TransportError> {
-        if self.placement.is_fit(self.name()) == Err(Unfit::NotRead) {
+        let mut fit = self.placement.is_fit(self.name());
+        if fit == Err(Unfit::NotRead) {
             let interval = self.placement.check_interval().unwrap_or_default();
             self.read_table(client, interval / 4).await?;
+            fit = self.placement.is_fit(self.name());
         }
-        self.placement.is_fit(self.name()).map_err(|unfit| match unfit {
+        fit.map_err(|unfit| match unfit {
             Unfit::Differs(words) => TransportError::Unfit(words),
             Unfit::NotRead => TransportError::Unfit("its table cannot be read".to_owned()),
         })
@@ -56,33 +56,11 @@ impl Backend {
 
     async fn read_table(&self, client: &Client, timeout: Duration) -> Result<(), TransportError> {
         let asked = Instant::now();
-        let answer = client.ask(&[("q", QUERY)], timeout).await?;
-        let answer = MemberAnswer::read(answer.status, &answer.body);
+        let answer = MemberAnswer::ask(client, timeout).await?;
         // What is wrong is remembered, and told to whoever wants to use the member.
         let _ = self.placement.hear(self.name(), asked, answer);
         Ok(())
     }
-}
-
-/// What each of these members says that is asked for its table.
-///
-/// # Errors
-/// When a member's password or certificate files cannot be read.
-pub async fn member_answers(
-    backends: &[BackendSettings],
-    members: impl Iterator<Item = &String>,
-    timeout: Duration,
-) -> Result<BTreeMap<String, MemberAnswer>, ClientError> {
-    let server = |name: &String| backends.iter().find(|of| of.name() == name)?.server();
-    let clients = members.filter_map(|name| Some((name.clone(), Client::new(server(name)?, None))));
-    let asked = clients.map(|(name, client)| async move {
-        let answer = match client?.ask(&[("q", QUERY)], timeout).await {
-            Ok(answer) => MemberAnswer::read(answer.status, &answer.body),
-            Err(error) => MemberAnswer::Error(error.to_string()),
-        };
-        Ok((name, answer))
-    });
-    join_all(asked).await.into_iter().collect()
 }
 
 impl Backends {
@@ -90,15 +68,18 @@ impl Backends {
     /// starts.
     pub async fn keep_tables_read(&self, drain: Drain) {
         loop {
-            let pause = match self.placement.check_interval() {
-                None => LOOK_INTERVAL,
-                Some(interval) => {
-                    self.read_tables(interval / 4).await;
-                    interval / 2
+            let interval = self.placement.check_interval();
+            if let Some(interval) = interval {
+                self.read_tables(interval / 4).await;
+            }
+            let pause = async {
+                match interval {
+                    Some(interval) => tokio::time::sleep(interval / 2).await,
+                    None => std::future::pending().await,
                 }
             };
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                () = pause => {}
                 () = self.placement.members_changed() => {}
                 () = drain.started() => return,
             }
@@ -124,7 +105,7 @@ impl Backends {
             let kept = tokio::task::spawn_blocking(move || placement.keep_agreed()).await;
             if let Ok(Err(error)) = kept {
                 tracing::error!(%error, "a period that the members have is not in force");
-                tokio::time::sleep(LOOK_INTERVAL).await;
+                tokio::time::sleep(RETRY_INTERVAL).await;
                 self.placement.try_again();
             }
         }

@@ -2,11 +2,13 @@
 //! whether it has the same one.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::read::WrittenTable;
+use crate::client::{Client, TransportError};
 
 /// The database that the table stands in.
 pub const DATABASE: &str = "_weir";
@@ -46,6 +48,15 @@ pub enum MemberAnswer {
 }
 
 impl MemberAnswer {
+    /// What a server answers that is asked for its table.
+    ///
+    /// # Errors
+    /// When there is no answer within `timeout`.
+    pub async fn ask(client: &Client, timeout: Duration) -> Result<Self, TransportError> {
+        let answer = client.ask(&[("q", QUERY)], timeout).await?;
+        Ok(Self::read(answer.status, &answer.body))
+    }
+
     /// What the answer to [`QUERY`] says, with its status.
     pub fn read(status: u16, body: &[u8]) -> Self {
         let Ok(answer) = serde_json::from_slice::<Value>(body) else {

@@ -17,4 +17,5 @@ pub use self::apply::{Mode, apply};
 pub use self::failure::ClusterError;
 #[cfg(test)]
 pub use self::plan::{FoundMember, Plan, PlanError};
+pub use self::server::{answers, servers};
 pub use self::verify::{Difference, Verification, verify};

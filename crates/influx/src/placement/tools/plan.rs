@@ -14,7 +14,7 @@ pub struct FoundMember {
     pub has_points: bool,
 }
 
-/// What each member is given.
+/// The tables that members are given so that one comes in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// By the name of the member; the periods that are added are not complete in them.

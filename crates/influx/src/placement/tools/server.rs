@@ -1,12 +1,14 @@
 //! The server of a member, asked by hand.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use serde_json::Value;
 use wire::influxql::quote_identifier;
 
-use super::super::member::{DATABASE, MemberAnswer, MemberTable, QUERY};
+use super::super::member::{DATABASE, MemberAnswer, MemberTable};
 use super::super::read::WrittenTable;
 use super::failure::ClusterError;
 use super::plan::FoundMember;
@@ -32,6 +34,19 @@ pub fn servers(
     written.members().filter_map(server).collect()
 }
 
+/// What each of these servers says that is asked for its table; they are asked at once.
+pub async fn answers(
+    servers: &[MemberServer],
+    timeout: Duration,
+) -> BTreeMap<String, MemberAnswer> {
+    let asked = servers.iter().map(|server| async move {
+        let answer = MemberAnswer::ask(&server.client, timeout).await;
+        let answer = answer.unwrap_or_else(|error| MemberAnswer::Error(error.to_string()));
+        (server.name.clone(), answer)
+    });
+    join_all(asked).await.into_iter().collect()
+}
+
 /// The server of a member.
 pub struct MemberServer {
     name: String,
@@ -40,7 +55,7 @@ pub struct MemberServer {
 }
 
 impl MemberServer {
-    /// Not connected yet.
+    /// A server that nobody has connected to yet.
     ///
     /// # Errors
     /// When its password or certificate files cannot be read.
@@ -73,14 +88,13 @@ impl MemberServer {
             .map_err(|_| self.failed(format!("status {}, and no JSON", answer.status)))
     }
 
-    /// What it has.
+    /// Its table, and whether it has points of clients.
     ///
     /// # Errors
     /// When it does not say.
     pub async fn found(&self) -> Result<FoundMember, ClusterError> {
-        let answer = self.client.ask(&[("q", QUERY)], TIMEOUT).await;
+        let answer = MemberAnswer::ask(&self.client, TIMEOUT).await;
         let answer = answer.map_err(|error| self.failed(error.to_string()))?;
-        let answer = MemberAnswer::read(answer.status, &answer.body);
         let mut has_points = false;
         for db in self.databases().await?.databases.keys() {
             let text = format!("SHOW MEASUREMENTS ON {} LIMIT 1", quote_identifier(db));
