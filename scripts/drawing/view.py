@@ -5,8 +5,9 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import tempfile
+
+from . import browser
 
 THEMES = {
     "light": {
@@ -100,18 +101,11 @@ def shots(picture, theme, folder):
 
 def photograph(address, png, width, height, theme):
     """Has Chromium show a page in a window of that size; refuses one that complains."""
-    chromium = need("chromium", "chromium")
-    with tempfile.TemporaryDirectory() as own:
-        command = [chromium, "--headless", "--disable-gpu", "--hide-scrollbars"]
-        # A shot is taken of what is drawn whole, also on a busy machine.
-        command += ["--run-all-compositor-stages-before-draw", "--virtual-time-budget=3000"]
-        # Chromium's sandbox refuses the superuser; the page is our own.
-        command += ["--no-sandbox"] if os.geteuid() == 0 else []
-        command += [f"--blink-settings=preferredColorScheme={int(theme == 'light')}"]
-        command += ["--enable-logging=stderr"]
-        command += [f"--user-data-dir={own}/profile", f"--window-size={width},{height}"]
-        command += [f"--screenshot={png.resolve()}", address]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    said = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
-    if done.returncode != 0 or not png.exists() or said:
-        raise Refused(f"Chromium did not show {address}: {said or done.stderr}")
+    try:
+        with browser.Browser(need("chromium", "chromium")) as chromium:
+            picture, said = chromium.show(address, width, height, theme)
+    except RuntimeError as error:
+        raise Refused(f"Chromium did not show {address}: {error}") from error
+    if said:
+        raise Refused(f"{address} complains: {said}")
+    png.write_bytes(picture)

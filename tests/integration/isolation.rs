@@ -30,7 +30,7 @@ const POOL: usize = 15;
 fn weir(cluster: &Cluster) -> Weir {
     let url = cluster.url();
     let table = format!(
-        "[postgres]\nlisten = \"{{postgres}}\"\n\
+        "[postgres]\nlisten = \"{{postgres}}\"\nshare-reads = true\n\
          [postgres.pool]\nsize = {POOL}\n\
          [[postgres.auth]]\naddress = [\"127.0.0.1\"]\nmethod = \"trust\"\n\
          [[postgres.backend]]\nname = \"a\"\nurl = \"{url}\"\n"

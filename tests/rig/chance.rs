@@ -58,6 +58,11 @@ impl Length {
         Self { steps, until: None }
     }
 
+    /// Whether it is a time, as in a soak.
+    pub fn is_timed(&self) -> bool {
+        self.until.is_some()
+    }
+
     /// Whether a run that has made so many steps is to go on.
     pub fn goes_on(&self, done: u64) -> bool {
         self.until.map_or(done < self.steps, |until| Instant::now() < until)

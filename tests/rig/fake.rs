@@ -5,6 +5,7 @@
 //! one row that names the fake.
 
 mod answer;
+mod cluster;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::{SocketAddr, TcpStream};
@@ -18,6 +19,7 @@ use socket2::SockRef;
 use crate::http::Connection;
 use crate::{places, tls};
 use answer::Reply;
+pub use cluster::ClusterDatabase;
 
 /// What a fake does with requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,9 +46,11 @@ pub enum Mode {
     AtMost(usize),
     /// Answers with bytes that are no HTTP.
     Garbage,
-    /// Answers a query that reads with the first of these as a chunk; as soon as another mode is
+    /// Answers a query of `v` with the first of these as a chunk; as soon as another mode is
     /// set, with the second as the last, or with a reset.
     Parts(String, Option<String>),
+    /// Answers a query of `v` in `m` with points without an end, as fast as they are read.
+    Endless,
 }
 
 impl Mode {
@@ -91,10 +95,13 @@ struct FakeState {
     requests: u64,
     listings: u64,
     sizes: Vec<usize>,
-    /// What stands in the database of a cluster's table, as it was written.
-    table: Option<String>,
-    /// How many more times that may be written; no limit by default.
+    cluster: ClusterDatabase,
+    /// How many more times a cluster's table may be written; no limit by default.
     tables_left: Option<u32>,
+    /// How many answers of several parts it has begun and not ended.
+    under_way: u64,
+    /// Bytes that it has sent of endless answers.
+    endless_bytes: u64,
 }
 
 /// What the threads of one fake share.
@@ -118,8 +125,10 @@ impl FakeContext {
             requests: 0,
             listings: 0,
             sizes: Vec::new(),
-            table: None,
+            cluster: ClusterDatabase::default(),
             tables_left: None,
+            under_way: 0,
+            endless_bytes: 0,
         };
         let (up, times_up) = (AtomicBool::new(false), AtomicU64::new(0));
         Self { name: name.to_owned(), kept: Mutex::new(kept), up, times_up }
@@ -262,17 +271,37 @@ impl Fake {
 
     /// The table of a cluster that stands on it.
     pub fn table(&self) -> Option<String> {
-        self.shared.kept().table.clone()
+        self.shared.kept().cluster.table.clone()
     }
 
     /// Puts another table there, or none, as another disk would have it.
     pub fn set_table(&self, table: Option<String>) {
-        self.shared.kept().table = table;
+        self.shared.kept().cluster.table = table;
     }
 
     /// Lets a table be written so many more times.
     pub fn let_tables(&self, left: Option<u32>) {
         self.shared.kept().tables_left = left;
+    }
+
+    /// What each gateway of a cluster has noted there, as JSON.
+    pub fn notes(&self) -> BTreeMap<String, String> {
+        self.shared.kept().cluster.notes.clone()
+    }
+
+    /// Puts other notes there, as a disk of before would have them.
+    pub fn set_notes(&self, notes: BTreeMap<String, String>) {
+        self.shared.kept().cluster.notes = notes;
+    }
+
+    /// How many answers of several parts it has begun and not ended.
+    pub fn under_way(&self) -> u64 {
+        self.shared.kept().under_way
+    }
+
+    /// Bytes that it has sent of endless answers.
+    pub fn endless_bytes(&self) -> u64 {
+        self.shared.kept().endless_bytes
     }
 
     /// Forgets a database, as if somebody had dropped it behind Weir's back.
@@ -293,7 +322,7 @@ pub fn accepted(databases: &[&str], request: &crate::http::Message) -> Vec<u8> {
     let shared = FakeContext::new("sink", databases);
     match answer::decide(&shared, request) {
         Reply::Bytes(bytes) | Reply::Later(bytes, _) => bytes,
-        Reply::Never | Reply::Reset | Reply::Parts(..) => Vec::new(),
+        Reply::Never | Reply::Reset | Reply::Parts(..) | Reply::Endless(..) => Vec::new(),
     }
 }
 
@@ -327,7 +356,10 @@ fn serve(shared: &FakeContext, stream: TcpStream, certificate: Option<&tls::Cert
                 return;
             }
             Reply::Parts(first, rest) => {
-                if connection.push(&first).is_err() || !await_other_mode(shared) {
+                shared.kept().under_way += 1;
+                let goes_on = connection.push(&first).is_ok() && await_other_mode(shared);
+                shared.kept().under_way -= 1;
+                if !goes_on {
                     return;
                 }
                 let Some(rest) = rest else { return };
@@ -335,8 +367,33 @@ fn serve(shared: &FakeContext, stream: TcpStream, certificate: Option<&tls::Cert
                     return;
                 }
             }
+            Reply::Endless(head, statement) => {
+                shared.kept().under_way += 1;
+                let is_up = || shared.is_up(times_up);
+                if connection.push(&head).is_ok() {
+                    push_points(shared, &mut connection, statement, is_up);
+                }
+                shared.kept().under_way -= 1;
+                return;
+            }
             Reply::Reset => return,
         }
+    }
+}
+
+/// Sends points until nobody reads them any more.
+fn push_points(
+    shared: &FakeContext,
+    connection: &mut Connection,
+    statement: usize,
+    is_up: impl Fn() -> bool,
+) {
+    for first in (0_u64..).step_by(1000) {
+        let points = answer::chunk_of_points(first, statement);
+        if !is_up() || connection.push(&points).is_err() {
+            return;
+        }
+        shared.kept().endless_bytes += points.len() as u64;
     }
 }
 
@@ -351,8 +408,15 @@ fn await_other_mode(shared: &FakeContext) -> bool {
     true
 }
 
+/// So short a pause is slept: the timeouts of a socket are too coarse for it.
+const SLEPT: Duration = Duration::from_millis(100);
+
 /// Waits out a pause; false when the client or the fake has gone meanwhile.
 fn stay(shared: &FakeContext, control: &TcpStream, pause: Duration) -> bool {
+    if pause <= SLEPT {
+        thread::sleep(pause);
+        return shared.up.load(Ordering::SeqCst);
+    }
     let begun = Instant::now();
     while begun.elapsed() < pause {
         let tick = pause.saturating_sub(begun.elapsed()).min(Duration::from_millis(20));

@@ -11,6 +11,9 @@ use crate::http::{self, Message, Request};
 use crate::places;
 use crate::process::Process;
 
+/// The directories of its disk.
+const PARTS: [&str; 3] = ["meta", "data", "wal"];
+
 /// A real server on loopback with a directory of its own; it can be killed and started again.
 #[derive(Debug)]
 pub struct Influxd {
@@ -99,6 +102,43 @@ impl Influxd {
     /// `kill -9`.
     pub fn kill(&mut self) {
         self.process = None;
+    }
+
+    /// Kills it and starts it again with an empty disk.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn lose_disk(&mut self) {
+        self.kill();
+        for part in PARTS {
+            let gone = std::fs::remove_dir_all(self.dir.path().join(part));
+            gone.expect("a server that has begun has its directories");
+        }
+        self.start_again();
+    }
+
+    /// What it has on its disk while it does not run.
+    ///
+    /// # Panics
+    /// When that can't be copied.
+    pub fn snapshot(&self) -> TempDir {
+        let copy = places::directory();
+        for part in PARTS {
+            places::copy_directory(&self.dir.path().join(part), &copy.path().join(part));
+        }
+        copy
+    }
+
+    /// Puts a disk of before in the place of the one it has, while it does not run.
+    ///
+    /// # Panics
+    /// When that can't be copied.
+    pub fn put_back(&self, snapshot: &TempDir) {
+        for part in PARTS {
+            let at = self.dir.path().join(part);
+            std::fs::remove_dir_all(&at).expect("a server that has begun has its directories");
+            places::copy_directory(&snapshot.path().join(part), &at);
+        }
     }
 
     /// Its id while it runs.

@@ -14,6 +14,7 @@ pub mod disk;
 pub mod dubbo;
 pub mod fake;
 pub mod faults;
+pub mod gate;
 pub mod http;
 pub mod influxd;
 pub mod late;

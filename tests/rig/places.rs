@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -146,5 +146,21 @@ pub fn raise_open_files() -> u64 {
     match setrlimit(Resource::Nofile, raised) {
         Ok(()) => limit.maximum.unwrap_or(u64::MAX),
         Err(_) => limit.current.unwrap_or(u64::MAX),
+    }
+}
+
+/// Copies a directory with all that is in it.
+///
+/// # Panics
+/// When that fails.
+pub fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a directory can be made");
+    for entry in std::fs::read_dir(from).expect("the directory can be read") {
+        let path = entry.expect("the directory can be read").path();
+        let at = to.join(path.file_name().unwrap_or_default());
+        match path.is_dir() {
+            true => copy_directory(&path, &at),
+            false => drop(std::fs::copy(&path, &at).expect("the file can be copied")),
+        }
     }
 }

@@ -13,6 +13,14 @@ use crate::wait;
 /// How much of a log a failed test shows.
 const SHOWN_BYTES: usize = 8 << 10;
 
+/// Memory of a process that is not a file's, in MiB.
+pub fn anonymous_mib(pid: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    kib.unwrap_or(0.0) / 1_024.0
+}
+
 /// A running server. Dropping it kills it, and shows its log where a test has failed.
 #[derive(Debug)]
 pub struct Process {

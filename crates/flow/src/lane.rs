@@ -9,10 +9,14 @@
 //! tasks that are ready already, writes all that has gathered with one write, reads, and hands
 //! each piece of a reply to the ticket at the head ([`Owner::reply`]). When the connection ends,
 //! the tickets that are left are [`Orphan`]s. [`Lane`] is all of this without the sockets.
+//!
+//! Equal reads that wait together may be asked once ([`Handle::push_or_join`]): all of them had
+//! come before the one was sent, so each hears what it could have heard alone.
 
 mod drive;
 mod handle;
 mod patience;
+mod sharing;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -88,6 +92,15 @@ impl Default for Limits {
     }
 }
 
+/// What a lane did with a request that it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// It is sent by itself, and equal ones may join it until then.
+    Pushed,
+    /// An equal one of another client waits, and is sent for both.
+    Joined,
+}
+
 /// A lane took no request: it is at a limit, in quarantine or has ended. The ticket comes back.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Full<T>(pub T);
@@ -110,6 +123,18 @@ pub enum Event<'b, 't, T> {
         /// been sent and those before it were answered.
         last: Option<Duration>,
     },
+    /// The whole reply to a request, for one that had joined it.
+    Shared {
+        /// Of the one that had joined.
+        ticket: &'t mut T,
+        /// The reply, as it came.
+        bytes: &'b [u8],
+        /// How long the server had the request to itself.
+        ran: Duration,
+    },
+    /// A request had joined one whose reply is too long to be kept: it is to be asked by itself.
+    /// Nothing of it was sent, and nothing of a reply was handed over.
+    Apart(T),
     /// For no request.
     Aside(&'b [u8]),
 }

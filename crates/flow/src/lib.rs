@@ -21,6 +21,8 @@
 //   a server cannot be reached, and why: dial/error.rs
 //   a lane is opened, and ends: lanes/opening.rs; lanes/upkeep.rs says which lanes finish, and
 //     who makes room
+//   equal requests are asked once: lane/state.rs: Lane::push_or_join; service/joining.rs says
+//     whose may join, redis/src/session/replicas.rs which
 //   how long others wait behind a large reply: lane/patience.rs
 //   a Redis command is asked again by its reply: service/ticket.rs; for scripts
 //     redis/src/scripts.rs

@@ -76,6 +76,14 @@ pub trait Opener: 'static {
         false
     }
 
+    /// Somebody waits for a connection that counts where those of `key` do, and none is free: one
+    /// that is lent for long, and that nobody has used for `unused`, as to a lane without a
+    /// request, is to come back. Whether one is.
+    fn give_up_unused(&self, key: &Self::Key, unused: Duration) -> bool {
+        let _ = (key, unused);
+        false
+    }
+
     /// A connection that the pool is done with: says goodbye, or simply drops it.
     fn close(&self, connection: Self::Connection) {
         drop(connection);

@@ -13,6 +13,7 @@ mod asking;
 mod client;
 mod fabric;
 mod holding;
+mod joining;
 mod lease;
 mod pause;
 mod room;
@@ -178,6 +179,9 @@ pub struct Took {
     pub bytes: u64,
     /// It went by its client's own connection.
     pub is_leased: bool,
+    /// It is the answer to an equal request of another client, with which this one was asked: the
+    /// server has answered once.
+    pub is_shared: bool,
     /// Its client's number on this worker.
     pub client: u64,
 }
@@ -297,6 +301,10 @@ pub struct Request {
     /// So many lines at the beginning of its reply reach nobody: they answer what goes out before
     /// it in the same bytes, so that nothing of another client comes between the two.
     pub unheard: u32,
+    /// It is a read that may be asked once for several clients: it may join an equal one that waits
+    /// on its lane, or be joined. Only of what [`repeats`](Self::repeats), and never of what is
+    /// asked again.
+    pub shares: bool,
     /// [`Service::again`] is asked by the first line of its reply.
     pub judged: bool,
     /// What it is about: of its client's requests with the same number none has an effect before
@@ -349,6 +357,7 @@ impl Request {
             taints: false,
             waits: false,
             unheard: 0,
+            shares: false,
             judged: false,
             about: None,
             tag: 0,

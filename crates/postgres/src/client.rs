@@ -23,6 +23,9 @@ use crate::pipeline::names::{Limits, Names};
 use crate::pipeline::script::{Outcome, Why};
 use crate::server::CancelKey;
 
+/// While so much waits to be sent to one side, nothing is read from the other.
+pub const AHEAD_MAX: usize = 256 * 1024;
+
 /// What a client hears whose answers could be taken for those to other questions.
 pub const OUT_OF_STEP: &str = "terminating connection because its answers are out of step";
 

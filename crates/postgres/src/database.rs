@@ -194,6 +194,8 @@ pub struct Totals {
     pub lane_queries: u64,
     /// Statements that went to a replica.
     pub replica_queries: u64,
+    /// Reads whose answer was asked for an equal one of another client.
+    pub shared_queries: u64,
     /// Errors of servers that clients were told.
     pub errors: u64,
 }
@@ -215,6 +217,7 @@ impl Totals {
         self.logins += other.logins;
         self.lane_queries += other.lane_queries;
         self.replica_queries += other.replica_queries;
+        self.shared_queries += other.shared_queries;
         self.errors += other.errors;
     }
 }

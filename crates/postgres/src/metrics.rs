@@ -14,6 +14,8 @@ pub struct Metrics {
     pub logins_slowed: Counter,
     /// Rounds that rode a lane.
     pub ridden: Counter,
+    /// Reads that were answered by what was asked for an equal one.
+    pub shared: Counter,
     /// Rounds that went by lease.
     pub leased: Counter,
     /// Rounds that shared a transaction.
@@ -71,6 +73,11 @@ impl Metrics {
 address had failed.",
             ),
             ridden: rounds("lane"),
+            shared: counter(
+                "weir_postgres_shared_total",
+                "Reads that were answered with an equal read of another client: the server was not \
+                 asked for them.",
+            ),
             leased: rounds("lease"),
             batched: rounds("batch"),
             batches: counter(

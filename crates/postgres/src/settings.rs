@@ -94,6 +94,13 @@ pub struct Settings {
     pub batches: Batches,
     /// How many server connections there are, and for how long.
     pub pool: Pool,
+    /// Ask a server once for equal proven reads of several clients that wait together for the same
+    /// lane, or for a server connection with the same user and settings. Nothing is cached: a read
+    /// joins another only while nothing of that was sent, so each client hears what it could have
+    /// heard alone. Only reads of stored rows by what is immutable are, and none behind another
+    /// statement of its client that is not answered. The server counts one, in
+    /// `pg_stat_statements`, in its log and for `pgaudit`. Has no effect where `lanes` are off.
+    pub share_reads: bool,
     /// How new what a client reads must be: `session`, `eventual` or `primary`.
     pub consistency: Consistency,
     /// Whether the primary takes reads as well while there is a replica that can.
@@ -185,6 +192,7 @@ impl Default for Settings {
             lanes: Lanes::default(),
             batches: Batches::default(),
             pool: Pool::default(),
+            share_reads: false,
             consistency: Consistency::default(),
             reads_on_primary: false,
             max_lag: Duration::from_secs(10),

@@ -23,6 +23,9 @@ pub struct Status {
     pub lane_queries: u64,
     /// How many of them went to a replica.
     pub replica_queries: u64,
+    /// How many reads heard what was asked for an equal one.
+    #[serde(default)]
+    pub shared_queries: u64,
     /// Errors of servers that clients were told, since the start.
     #[serde(default)]
     pub errors: u64,
@@ -109,6 +112,7 @@ impl Status {
             queries: sum(|totals| totals.queries),
             lane_queries: sum(|totals| totals.lane_queries),
             replica_queries: sum(|totals| totals.replica_queries),
+            shared_queries: sum(|totals| totals.shared_queries),
             errors: sum(|totals| totals.errors),
             backends: snapshot.backends.iter().map(Backend::of).collect(),
             pools,

@@ -2,6 +2,7 @@
 //! seen by another thread.
 
 mod console;
+mod flights;
 mod lanes;
 mod opening;
 mod reported;
@@ -38,6 +39,7 @@ use crate::shared::{Call, Shared};
 use crate::slow::SlowNotes;
 use servers::{pool_settings, stopping};
 
+pub use flights::Flown;
 pub use lanes::HUNG;
 pub use servers::{Servers, after, some};
 
@@ -97,6 +99,7 @@ pub struct Front {
     servers: Rc<Servers>,
     clients: RefCell<HashMap<i32, Weak<Client>>>,
     reported: reported::Known,
+    flights: flights::Flights,
     /// Pools whose leases wait, for which lanes are being looked at.
     short: RefCell<HashSet<Key>>,
     loads: RefCell<Vec<Option<Load>>>,
@@ -122,7 +125,7 @@ pub struct Place {
 }
 
 /// Why no connection was leased.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum LeaseError {
     /// None came free in time.
     Waited,
@@ -165,6 +168,7 @@ impl Front {
             servers,
             clients: RefCell::default(),
             reported: reported::Known::default(),
+            flights: flights::Flights::default(),
             short: RefCell::default(),
             loads: RefCell::default(),
             latencies: RefCell::default(),
@@ -388,23 +392,23 @@ impl Front {
         }
     }
 
-    /// Cancels what a client runs. On a lane only what the server has to itself now is cancelled
-    /// there, and the lane takes nothing more until it has ended; what waits behind others is
-    /// answered here when its turn comes. `telling` goes once the server has been told.
+    /// Cancels what a client runs. On a lane only what the server has to itself now, and for nobody
+    /// else, is cancelled there, and the lane takes nothing more until it has ended; what waits
+    /// behind others or with them is answered here when its turn comes. `telling` goes once the
+    /// server has been told.
     fn cancel(&self, client: &Rc<Client>, telling: oneshot::Sender<()>) {
         client.cancel();
         if let Some(Target { record, key }) = client.leased() {
             return self.spawn_cancel(&record, key, telling);
         }
         let groups = self.groups.borrow();
-        for group in groups.values() {
-            if let Some(lane) = group.lane_of(client)
-                && let Some(key) = lane.known.cancel.clone()
-            {
-                lane.known.cancelled.set(true);
-                lane.handle.quarantine();
-                return self.spawn_cancel(&lane.known.record, key, telling);
-            }
+        let lane = groups.values().find_map(|group| group.lane_to_cancel(client));
+        if let Some(lane) = lane.or_else(|| self.flights.lane_to_cancel(client))
+            && let Some(key) = lane.known.cancel.clone()
+        {
+            lane.known.cancelled.set(true);
+            lane.handle.quarantine();
+            self.spawn_cancel(&lane.known.record, key, telling);
         }
     }
 

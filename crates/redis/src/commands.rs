@@ -93,7 +93,7 @@ pub enum Do {
     /// `FUNCTION`, by its sub-command.
     Function,
     /// Weir answers it.
-    Own,
+    Own(OwnCommand),
     /// `MULTI`.
     Multi,
     /// `EXEC`.
@@ -114,6 +114,43 @@ pub enum Do {
     Pubsub,
     /// It cannot work through a gateway, with the reason.
     Refused(&'static str),
+}
+
+/// What Weir answers itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnCommand {
+    /// `AUTH`.
+    Auth,
+    /// `CLIENT`, by its sub-command.
+    Client,
+    /// What only nodes of a Cluster serve, as `READONLY`.
+    ClusterMode,
+    /// `COMMAND`, with the help of any server.
+    Command,
+    /// `CONFIG GET` of what drivers look at.
+    Config,
+    /// `ECHO`.
+    Echo,
+    /// `HELLO`.
+    Hello,
+    /// `INFO`.
+    Info,
+    /// `LATENCY`.
+    Latency,
+    /// `MONITOR`.
+    Monitor,
+    /// `PING`.
+    Ping,
+    /// `QUIT`.
+    Quit,
+    /// `RESET`.
+    Reset,
+    /// `SELECT`.
+    Select,
+    /// `SLOWLOG`.
+    Slowlog,
+    /// `WEIR`, Weir's console.
+    Weir,
 }
 
 /// What a client may be subscribed to.
@@ -201,6 +238,44 @@ pub fn all() -> &'static [Spec] {
 /// a server has or has not, and what a server notes for itself.
 const OF_ONE_SERVER: [&str; 8] =
     ["EVALSHA_RO", "EVAL_RO", "FCALL_RO", "HSCAN", "OBJECT", "SSCAN", "TOUCH", "ZSCAN"];
+
+/// Reads that are asked once where several clients wait with the same: of the keys that they name
+/// alone, and with the same answer for whoever asks.
+const SHARED: [&str; 23] = [
+    "EXISTS",
+    "GET",
+    "GETRANGE",
+    "HEXISTS",
+    "HGET",
+    "HGETALL",
+    "HLEN",
+    "HMGET",
+    "LINDEX",
+    "LLEN",
+    "LRANGE",
+    "MGET",
+    "SCARD",
+    "SISMEMBER",
+    "SMEMBERS",
+    "SMISMEMBER",
+    "STRLEN",
+    "TYPE",
+    "ZCARD",
+    "ZMSCORE",
+    "ZRANGE",
+    "ZRANK",
+    "ZSCORE",
+];
+
+/// By the commands' numbers.
+static IS_SHARED: LazyLock<Vec<bool>> =
+    LazyLock::new(|| all().iter().map(|spec| SHARED.contains(&spec.name)).collect());
+
+/// Whether a command of this number is a read that may be asked once for several clients.
+#[inline]
+pub fn is_shared(number: usize) -> bool {
+    IS_SHARED.get(number).copied().unwrap_or(false)
+}
 
 impl Spec {
     /// Whether a replica may answer it.

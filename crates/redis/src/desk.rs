@@ -18,7 +18,7 @@ use flow::service::Took;
 use watch::slow::SlowLimit;
 use wire::resp::{Command, CommandFrame, Commands, Limits};
 
-pub use cards::{Card, Library, Target};
+pub use cards::{Card, Library};
 pub use monitors::{Monitors, Watcher};
 pub use samples::{BigKey, HotKey, Samples, WINDOW};
 pub use slow::{Slow, SlowLog, shown};

@@ -11,6 +11,7 @@
 
 mod keep;
 mod masters;
+mod memory;
 mod release;
 mod replicas;
 mod spread;
@@ -34,6 +35,7 @@ use crate::topology::cluster::Shape;
 
 pub use keep::keep;
 pub use masters::follow;
+pub use memory::ask_memory;
 pub use release::Release;
 pub use replicas::{Covers, read};
 pub use spread::{Hashing, Share, Spread, Wanted};
@@ -93,6 +95,11 @@ impl Node {
             covers: Covers::default(),
             readers: Arc::default(),
         }
+    }
+
+    /// What its settings know it by, wherever it is now.
+    pub fn known_as(&self) -> String {
+        self.origin.known_as()
     }
 
     fn leaves(&mut self) {

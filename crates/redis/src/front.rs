@@ -50,6 +50,8 @@ pub struct InForce {
     pub limits: Limits,
     /// Subscriptions that a client may have.
     pub subscriptions: usize,
+    /// Equal reads that wait together are asked once.
+    pub share_reads: bool,
 }
 
 impl InForce {
@@ -66,6 +68,7 @@ impl InForce {
             database: settings.database,
             limits: Limits { bulk: settings.max_value.bytes(), ..Limits::default() },
             subscriptions: settings.max_subscriptions,
+            share_reads: settings.share_reads,
         })
     }
 }
@@ -166,8 +169,9 @@ impl Front {
     /// Where a client of this worker waits for what others do, by its number in the process. The
     /// connection is closed behind its answer.
     pub fn waiting(&self, id: i64) -> Vec<Waiting> {
-        let target = u64::try_from(id).ok().and_then(|id| self.target(id));
-        let client = target.and_then(|target| self.fabric.client(target.client));
+        let mut all = self.desk.clients().into_iter();
+        let found = all.find(|(_, card)| i64::try_from(card.id) == Ok(id));
+        let client = found.and_then(|(client, _)| self.fabric.client(client));
         client.map_or_else(Vec::new, |client| client.where_it_waits(LeadsTo::spend))
     }
 

@@ -25,6 +25,7 @@ use crate::metrics::times::Times;
 use crate::named;
 use crate::pool::{Pool, PoolError, Ready};
 use crate::replica::Follower;
+use crate::server_memory::ServerMemories;
 use crate::settings::{Settings, SettingsError};
 use crate::status::Status;
 use listening::{Listening, Sockets as Bound};
@@ -78,6 +79,7 @@ pub struct Gateway {
     calls: Calls<Change>,
     heard: Mutex<Vec<Option<mpsc::Receiver<Change>>>>,
     follower: Option<Arc<Follower>>,
+    memories: ServerMemories,
     registry: Registry,
     endpoint: Endpoint,
     connections: Limit,
@@ -99,13 +101,14 @@ struct Changes {
 
 impl Gateway {
     /// Opens the gateway. No server is asked for anything yet. The console shows what the
-    /// follower does, where there is one.
+    /// follower does, where there is one; `memories` is shared with the guard.
     ///
     /// # Errors
     /// What in the settings stands in the way.
     pub fn open(
         settings: Settings,
         follower: Option<&Arc<Follower>>,
+        memories: ServerMemories,
         registry: &Registry,
     ) -> Result<Arc<Self>, OpenError> {
         settings.validate()?;
@@ -140,6 +143,7 @@ impl Gateway {
             calls: Calls::default(),
             heard: Mutex::default(),
             follower: follower.cloned(),
+            memories,
             registry: registry.clone(),
             endpoint,
             connections,
@@ -157,7 +161,8 @@ impl Gateway {
         let mut times = lock(&self.times);
         let new = || Times::new(name, named::name_of, &self.registry);
         let times = times.entry(name.to_owned()).or_insert_with(new).clone();
-        let (follower, memory) = (self.follower.clone(), self.memory.clone());
+        let follower = self.follower.clone();
+        let memory = (self.memory.clone(), self.memories.clone());
         Pool::open(name, settings, follower, memory, times, &self.registry).map(Arc::new)
     }
 
@@ -298,6 +303,7 @@ impl front::Front for Gateway {
             connections: self.connections.used() as u64,
             commands: sum(&commands),
             lane_commands: sum(&|pool| pool.metrics.ridden.get()),
+            shared_reads: sum(&|pool| pool.shared.times.sums().values().map(|of| of.shared).sum()),
             refused: sum(&|pool| pool.metrics.refused.get()),
             failed_connections: sum(&|pool| pool.counts.failed.get()),
             backends: pools.iter().flat_map(|pool| pool.shared.backends()).collect(),

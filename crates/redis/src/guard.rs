@@ -31,6 +31,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::replica::Follower;
+use crate::server_memory::ServerMemories;
 use crate::settings::{GuardSettings, Mode, Settings};
 use seeker::Seeker;
 use shown::Shown;
@@ -50,17 +51,19 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Begins to watch the servers of all pools and those that are followed.
+    /// Begins to watch the servers of all pools and those that are followed. What they say of
+    /// their memory is noted in `memories`.
     ///
     /// # Errors
     /// What in the settings stands in the way.
     pub fn open(
         settings: &Settings,
         follower: Option<&Arc<Follower>>,
+        memories: ServerMemories,
         registry: &Registry,
         control: &Handle,
     ) -> Result<Arc<Self>, OpenError> {
-        let (shown, stop) = (Shown::new(registry), watch::Sender::new(false));
+        let (shown, stop) = (Shown::new(registry, memories), watch::Sender::new(false));
         let follower = follower.cloned();
         let mut seeker =
             Seeker::new(settings.clone(), follower, Arc::clone(&shown), stop.clone(), control);

@@ -72,6 +72,7 @@
 //   commands: what a command is and where its keys are
 //   health: which servers are ejected, and what was wrong with them last
 //   placement: which server a key belongs to
+//   server_memory: what servers say of their memory
 //   info: what a server says of itself
 
 pub mod commands;
@@ -92,6 +93,7 @@ mod pool;
 pub mod replica;
 mod scripts;
 mod server;
+pub mod server_memory;
 mod servers;
 mod session;
 pub mod settings;
@@ -103,3 +105,4 @@ mod users;
 pub use gateway::Gateway;
 pub use guard::Guard;
 pub use replica::Follower;
+pub use server_memory::ServerMemories;

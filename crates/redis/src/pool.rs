@@ -23,6 +23,7 @@ use crate::metrics::times::Times;
 use crate::replica::Follower;
 use crate::scripts::Scripts;
 use crate::server::Server;
+use crate::server_memory::ServerMemories;
 use crate::servers::Servers;
 use crate::settings::{BackendSettings, EjectSettings, Settings};
 
@@ -101,7 +102,7 @@ impl Pool {
         name: &str,
         settings: Settings,
         follower: Option<Arc<Follower>>,
-        memory: Memory,
+        (memory, memories): (Memory, ServerMemories),
         times: Times,
         registry: &Registry,
     ) -> Result<Self, PoolError> {
@@ -130,6 +131,7 @@ impl Pool {
             calls: Calls::default(),
             slowing: Arc::default(),
             follower,
+            memories,
             memory,
         };
         Ok(Self {
@@ -165,6 +167,8 @@ impl Pool {
             };
             let read = fleet::read(Arc::clone(&fleet), wanted);
             tasks.push(tokio::task::spawn_local(read));
+            let asks = fleet::ask_memory(Arc::clone(&fleet), self.shared.memories.clone());
+            tasks.push(tokio::task::spawn_local(asks));
             tasks.push(match front.is_cluster() {
                 true => tokio::task::spawn_local(fleet::keep(fleet)),
                 false => tokio::task::spawn_local(fleet::follow(fleet)),

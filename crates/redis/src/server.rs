@@ -266,6 +266,14 @@ impl Server {
             if *at == port && own == host)
     }
 
+    /// What its settings know it by, wherever it is now.
+    pub fn known_as(&self) -> String {
+        match self.sentinels.as_ref().and_then(Sentinels::question) {
+            Some(of) => format!("{} by {}", of.master, of.url),
+            None => self.url(),
+        }
+    }
+
     /// Where it listens, as it is written in the configuration.
     pub fn url(&self) -> String {
         if let Some(sentinels) = &self.sentinels {

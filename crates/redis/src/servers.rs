@@ -400,6 +400,9 @@ impl Service for Servers {
     #[inline]
     fn answered(&self, request: &Request, took: Took) {
         self.count(request.server, |times| times.answered(request.tag as usize, &took));
+        if took.is_shared {
+            return;
+        }
         let command = redirects::plain(request);
         self.desk.answered(command, request.rest, &took, || self.name(request.server));
     }

@@ -28,7 +28,7 @@ use std::rc::Rc;
 use flow::service::{Client, Dialogue, Request};
 use wire::resp::{Command, CommandFrame, Commands, Limits, Version, put_simple};
 
-use crate::commands::{self, Do, Positions, Spec, Wrong};
+use crate::commands::{self, Do, OwnCommand, Positions, Spec, Wrong};
 use crate::desk::{Card, Desk};
 use crate::front::{Front, Home, InForce, TRACKING_LOST};
 use crate::server::Place;
@@ -80,6 +80,8 @@ pub struct Session {
     subscribed: Option<Subscribed>,
     /// The number of the command that is under way.
     number: usize,
+    /// More has come of the client behind that.
+    has_more: bool,
     /// Where it has written, for `WAIT`.
     written: Cell<Written>,
     /// What it has written is answered, for its reads from replicas.
@@ -119,6 +121,7 @@ impl Session {
             tracking: None,
             subscribed: None,
             number: 0,
+            has_more: false,
             written: Cell::default(),
             wrote: Cell::default(),
             replies: Replies::On,
@@ -263,8 +266,8 @@ impl Session {
             }
             Do::Refused(why) => return Err(format!("ERR weir: {} is refused: {why}", spec.name)),
             // These are run at once, as a server has it.
-            Do::Own if ["QUIT", "RESET"].contains(&spec.name) => {
-                return self.answer(spec, command, client);
+            Do::Own(own @ (OwnCommand::Quit | OwnCommand::Reset)) => {
+                return self.answer(own, command, client);
             }
             _ if self.transaction.is_begun() => {
                 return self.queue(spec, command, &positions, client);
@@ -289,7 +292,7 @@ impl Session {
             Do::Subscribe(kind) => self.subscribe(kind, command, client),
             Do::Unsubscribe(kind) => self.unsubscribe(kind, command, client),
             Do::Pubsub => self.pubsub(command, client),
-            Do::Own => self.answer(spec, command, client),
+            Do::Own(own) => self.answer(own, command, client),
             Do::Multi | Do::Exec | Do::Discard | Do::Watch | Do::Unwatch | Do::Refused(_) => Ok(()),
         }
     }
@@ -449,6 +452,7 @@ impl Dialogue<Servers> for Session {
                 Ok(0)
             }
             Ok(CommandFrame::Command(len)) => {
+                self.has_more = bytes.len() > len;
                 if let Err(words) = self.take(cutter.command(bytes), client) {
                     self.refuse(&words, client);
                 }
@@ -484,10 +488,7 @@ impl Dialogue<Servers> for Session {
     fn lease_lost(&mut self, _client: &Asking) -> Result<(), Vec<u8>> {
         self.transaction.lost();
         match self.is_tracking() {
-            true => {
-                self.front.lose_target(self.card.tells.get());
-                Err(join::error(TRACKING_LOST))
-            }
+            true => Err(join::error(TRACKING_LOST)),
             false => Ok(()),
         }
     }

@@ -104,6 +104,13 @@ pub struct Settings {
     /// it is kept for its client, up to `max-unread`. Behind a larger one they wait until
     /// `timeout`, and its client is closed.
     pub patience: Duration,
+    /// Ask a server once for equal reads of several clients that wait together for the same lane:
+    /// `GET`, `MGET`, `EXISTS`, `HGET`, `HGETALL`, `LRANGE`, `SMEMBERS`, `ZRANGE`, `ZSCORE` and
+    /// their like. Nothing is cached: a read joins another only while nothing of that was sent, so
+    /// each client hears what it could have heard alone. Reads in `MULTI`, of keys that are
+    /// watched or tracked, and in a pipeline are asked by themselves. The server counts one, in
+    /// `INFO commandstats`, in its `SLOWLOG` and `MONITOR`, and for the LRU and LFU of keys.
+    pub share_reads: bool,
     /// Connections of each worker to one server, for one database and RESP version: those of
     /// `lanes`, and for clients that need one for themselves, as for `MULTI` or `BLPOP`.
     pub pool_size: usize,
@@ -185,6 +192,7 @@ impl Default for Settings {
             lanes: 1,
             lane_depth: 1024,
             patience: Duration::from_millis(100),
+            share_reads: false,
             pool_size: 100,
             max_command: Size::from_mib(16),
             max_value: Size::from_mib(512),

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use watch::latencies::Latency;
 
+use crate::server_memory::ServerMemory;
+
 /// What goes on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -12,6 +14,9 @@ pub struct Status {
     pub commands: u64,
     /// Those of them that rode a lane.
     pub lane_commands: u64,
+    /// Those of these that were answered with an equal read of another client.
+    #[serde(default)]
+    pub shared_reads: u64,
     /// Those that were refused by Weir.
     pub refused: u64,
     /// Connections to all servers that could not be opened since the start.
@@ -53,6 +58,9 @@ pub struct Backend {
     pub ejections: u64,
     /// What was wrong with it last, where it was not reached since.
     pub wrong: Option<String>,
+    /// What it says of its memory; absent where it says nothing.
+    #[serde(default)]
+    pub memory: Option<ServerMemory>,
     /// Commands that it has answered since the start, but for those that wait for others.
     #[serde(default)]
     pub answers: u64,

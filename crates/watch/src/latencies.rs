@@ -66,6 +66,14 @@ impl OneThreads {
     }
 }
 
+impl OneThreads {
+    /// A request was answered with what was asked for another: its client has waited so long.
+    #[inline]
+    pub fn observe_total(&self, took: Duration) {
+        self.total.observe(took);
+    }
+}
+
 /// How long requests took since the start: what half of them keep to, and 99 of 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Percentiles {

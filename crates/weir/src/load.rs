@@ -348,17 +348,18 @@ impl Command {
 
     /// Asks the server for something before the load.
     fn ask<W: Workload>(&self, workload: &mut W, inputs: &Inputs) -> Result<(), Failure> {
-        self.asked(workload, 1, inputs)?.map_err(unprepared)
+        self.asked(workload, 1, self.means.timeout.get(), inputs)?.map_err(unprepared)
     }
 
-    /// The same for so many requests, with what came of it.
+    /// The same for so many requests, each of which may take so long, with what came of it.
     fn asked<W: Workload>(
         &self,
         workload: &mut W,
         count: u64,
+        timeout: std::time::Duration,
         inputs: &Inputs,
     ) -> Result<Result<(), AskError>, Failure> {
-        Ok(engine::ask(&self.target(inputs)?, self.means.timeout.get(), workload, count))
+        Ok(engine::ask(&self.target(inputs)?, timeout, workload, count))
     }
 
     /// The same load at another rate, as far as it may be shown.

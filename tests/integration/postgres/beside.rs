@@ -4,10 +4,10 @@
 use std::net::SocketAddr;
 
 use rig::postgres::{Cluster, SUPERUSER};
-use rig::weir::Weir;
+use rig::weir::{Setup, Weir};
 use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_sync};
 
-use super::scene::weir;
+use super::scene::{table, weir};
 use crate::isolation::peer::{Peer, Reply};
 
 /// One server connection for each user: whoever asks has the one that somebody else had. A lane
@@ -26,6 +26,13 @@ impl Beside {
         let cluster = Cluster::start();
         cluster.sql(contents);
         Self { weir: weir(&[&cluster], lines), cluster }
+    }
+
+    /// The same, with the server to be found at this address.
+    pub fn at(address: SocketAddr, cluster: Cluster, lines: &str) -> Self {
+        let own = cluster.address.to_string();
+        let table = table(&[&cluster], lines).replace(&own, &address.to_string());
+        Self { weir: Setup::new().table(&table).start(), cluster }
     }
 
     /// A client through Weir.

@@ -1,5 +1,6 @@
 //! A client that ends its sending side behind its last message has all its answers.
 
+use rustix::process::{Pid, Signal, kill_process};
 use wire::postgres::backend::tag;
 use wire::postgres::frontend::{put_parse, put_query};
 
@@ -110,4 +111,25 @@ fn who_sends_nothing_more_waits_for_a_server_connection_and_who_has_gone_does_no
     assert_eq!(replies[0].value(), Some("it has waited"));
     let rows = asks(&mut beside.through(), "SELECT id FROM t").rows;
     assert_eq!(rows, [[Some("1".to_owned())]], "who had gone ran nothing");
+}
+
+/// Weir listens on one connection, which a server may be slow to answer.
+#[test]
+fn who_sends_nothing_more_waits_for_a_listen_to_be_confirmed() {
+    let beside = Beside::new("", "");
+    asks(&mut beside.through(), "LISTEN other");
+    let pid = "SELECT pid FROM pg_stat_activity WHERE application_name = 'weir: listen'";
+    let process = beside.cluster.value(pid);
+    let process = Pid::from_raw(process.parse().expect("its number")).expect("it is one");
+    let mut waits = beside.through();
+    kill_process(process, Signal::STOP).expect("it is there");
+    let mut bytes = Vec::new();
+    put_query(&mut bytes, b"LISTEN c");
+    put_query(&mut bytes, b"SELECT 'it has waited'");
+    sends(&mut waits, &bytes);
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    kill_process(process, Signal::CONT).expect("it is there");
+    let replies: Vec<Reply> = std::iter::from_fn(|| waits.reply().ok()).collect();
+    assert_eq!(replies.len(), 2, "{replies:?}");
+    assert_eq!((&*replies[0].tags[0], replies[1].value()), ("LISTEN", Some("it has waited")));
 }

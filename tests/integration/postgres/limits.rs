@@ -405,3 +405,65 @@ fn a_lane_that_nobody_uses_gives_its_connection_beside_a_transaction_that_stays(
     assert!(took[5] < MOMENT, "{took:?}");
     stays.batch_execute("COMMIT").expect("it is run");
 }
+
+#[test]
+fn lanes_that_nobody_uses_give_their_connections_beside_leases_that_stay() {
+    let cluster = Cluster::start();
+    let table = super::scene::table(&[&cluster], "pool.size = 4");
+    let weir = Setup::new().top("workers = 1").table(&table).start();
+    let named = |name: &str| {
+        let mut config = config(weir.postgres, SUPERUSER, SUPERUSER);
+        config.application_name(name).connect(NoTls).expect("let in")
+    };
+    let mut readers = [named("one"), named("other")];
+    super::scene::until_known(&weir, &mut readers[0]);
+    let mut stay = [named("stays"), named("stays too")];
+    let mut waits = named("waits");
+    for client in &mut stay {
+        client.batch_execute("BEGIN; CREATE TEMPORARY TABLE own (v int)").expect("it is run");
+    }
+    let mut took = Vec::new();
+    for _ in 0..5 {
+        for client in &mut readers {
+            for _ in 0..5 {
+                value(client, "SELECT count(*) FROM pg_class").expect("it is run");
+            }
+        }
+        let begun = Instant::now();
+        waits.batch_execute("BEGIN; SELECT pg_sleep(0); COMMIT").expect("it is run");
+        took.push(begun.elapsed());
+        std::thread::sleep(Duration::from_millis(600));
+    }
+    took.sort();
+    println!("5 leases beside two lanes: {:?} in the median, {:?} at most", took[2], took[4]);
+    assert!(took[2] < MOMENT, "{took:?}");
+}
+
+#[test]
+fn a_lane_that_nobody_uses_gives_its_connection_to_another_user_of_the_server() {
+    let cluster = Cluster::start();
+    cluster.sql("CREATE ROLE ann LOGIN SUPERUSER");
+    let table = super::scene::table(&[&cluster], "pool.max-per-backend = 3");
+    let weir = Setup::new().top("workers = 1").table(&table).start();
+    let as_ann = || config(weir.postgres, "ann", SUPERUSER).connect(NoTls).expect("let in");
+    let mut reader = client(&weir).expect("let in");
+    super::scene::until_known(&weir, &mut reader);
+    // Each of the two users has a connection, so that nobody is without any.
+    let (mut stays, mut too, mut waits) = (client(&weir).expect("let in"), as_ann(), as_ann());
+    for client in [&mut stays, &mut too] {
+        client.batch_execute("BEGIN; CREATE TEMPORARY TABLE own (v int)").expect("it is run");
+    }
+    let mut took = Vec::new();
+    for _ in 0..5 {
+        for _ in 0..5 {
+            value(&mut reader, "SELECT count(*) FROM pg_class").expect("it is run");
+        }
+        let begun = Instant::now();
+        waits.batch_execute("BEGIN; SELECT pg_sleep(0); COMMIT").expect("it is run");
+        took.push(begun.elapsed());
+        std::thread::sleep(Duration::from_millis(600));
+    }
+    took.sort();
+    println!("5 leases of another user: {:?} in the median, {:?} at most", took[2], took[4]);
+    assert!(took[4] < SOON, "{took:?}");
+}

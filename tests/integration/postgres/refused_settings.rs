@@ -1,6 +1,10 @@
 //! A session goes on whose settings no server accepts any more: what they name was dropped, or
 //! another client has done on the connection what they have to come before.
 
+use std::time::Duration;
+
+use rig::late::Late;
+use rig::postgres::Cluster;
 use rig::wait;
 use wire::postgres::frontend::put_query;
 
@@ -97,6 +101,62 @@ fn what_a_session_began_with_may_be_gone_when_it_resets_to_that() {
         assert!(warnings.iter().chain(&later).any(|said| said.contains("public.mine")), "{reset}");
         assert!(warned(&mut ann, "SELECT 1").0.is_empty(), "{reset}");
     }
+}
+
+/// A session that has begun with a configuration that is gone by now, and has another one.
+fn began_with_what_is_gone(beside: &Beside) -> Peer {
+    let options = "-c default_text_search_config=public.mine -c work_mem=7MB";
+    let mut ann = beside.through_as("app", &[("options", options)]);
+    asks(&mut ann, "SET default_text_search_config = 'german'");
+    beside.cluster.sql("DROP TEXT SEARCH CONFIGURATION mine; CREATE TABLE t (id int)");
+    ann
+}
+
+/// A ReadyForQuery, with its header.
+const READY_BYTES: usize = 6;
+
+/// What the server says comes in pieces: each error is heard before the end of its round.
+#[test]
+fn a_transaction_goes_on_that_resets_to_what_is_gone() {
+    let show = "SHOW default_text_search_config";
+    for reset in ["RESET default_text_search_config", "RESET ALL"] {
+        for end in ["COMMIT", "ROLLBACK"] {
+            let cluster = Cluster::start();
+            cluster.sql(CONTENTS);
+            let late = Late::in_two(cluster.address, READY_BYTES, Duration::from_millis(3));
+            let beside = Beside::at(late.address, cluster, ONE);
+            let mut ann = began_with_what_is_gone(&beside);
+            let all = ["BEGIN", "INSERT INTO t VALUES (1)", reset, "INSERT INTO t VALUES (2)"];
+            let all = told(&mut ann, &[&all[..], &["SHOW work_mem", end]].concat());
+            let said: String = all.iter().map(|(said, _)| said.as_str()).collect();
+            let is_told = said.matches("C01000").count() == 1 && said.contains("public.mine");
+            assert!(is_told && all[4].1 == "7MB", "{reset}, {end}: {all:?}");
+            // The next one has the connection without any of it.
+            let mut bob = beside.through_as("app", &[]);
+            let own = asks(&mut beside.directly_as("app", &[]), show);
+            assert_eq!(asks(&mut bob, show), own, "{reset}, {end}");
+            let held = asks(&mut ann, show);
+            match end {
+                "COMMIT" => assert_eq!(held, own, "{reset}"),
+                _ => assert_eq!(held.value(), Some("pg_catalog.german"), "{reset}"),
+            }
+            let rows = asks(&mut bob, "SELECT count(*) FROM t");
+            assert_eq!(rows.value(), Some(if end == "COMMIT" { "2" } else { "0" }), "{reset}");
+        }
+    }
+}
+
+#[test]
+fn a_savepoint_is_its_clients_whatever_is_restored_behind_it() {
+    let beside = Beside::new(CONTENTS, ONE);
+    let mut ann = began_with_what_is_gone(&beside);
+    let name = "SAVEPOINT weir_restores";
+    told(&mut ann, &["BEGIN", "INSERT INTO t VALUES (1)", name, "INSERT INTO t VALUES (2)"]);
+    told(&mut ann, &["RESET ALL", "INSERT INTO t VALUES (3)"]);
+    assert_eq!(asks(&mut ann, &format!("ROLLBACK TO {name}")).error, None);
+    assert_eq!(asks(&mut ann, &format!("RELEASE {name}")).status, 'T');
+    told(&mut ann, &["RESET ALL", "COMMIT"]);
+    assert_eq!(asks(&mut ann, "SELECT string_agg(id::text, ',') FROM t").value(), Some("1"));
 }
 
 #[test]

@@ -119,6 +119,18 @@ fn nor_does_who_has_no_user_any_more() {
 }
 
 #[test]
+fn behind_a_refused_watch_a_large_value_is_taken() {
+    let server = server();
+    let weir = weir(&[&server], "", ALICE);
+    let mut alice = as_user(&weir, "alice alices");
+    assert!(alice.line("WATCH b:1").starts_with("-NOPERM"));
+    // More than is kept of a command (`max-command`), so it goes on as it comes.
+    let value = "x".repeat(17 << 20);
+    assert_eq!(alice.ask(&["SET", "a:1", &value]), "+OK");
+    assert_eq!(alice.line("STRLEN a:1"), format!(":{}", value.len()));
+}
+
+#[test]
 fn a_password_that_the_server_refuses_is_told_and_concerns_nobody_else() {
     let server = server();
     let wrong = ALICE.replace("\"anns\"", "\"former\"");

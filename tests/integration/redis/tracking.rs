@@ -1,7 +1,6 @@
 //! `CLIENT TRACKING`: what a client keeps is said to be out of date as a server says it.
 
 mod cluster;
-mod redirect;
 mod several;
 
 use rig::redis::{Redis, RedisClient};
@@ -368,4 +367,15 @@ fn a_transaction_that_is_given_up_leaves_nothing_with_a_client_that_tracks() {
     assert_eq!(writes.line("SET w 1"), "+OK");
     let heard = ["MULTI", "GET c", "EXEC"].map(|line| of.line(line));
     assert!(heard[2].ends_with("*1 _"), "{heard:?}");
+}
+
+#[test]
+fn nobody_is_told_in_the_place_of_another() {
+    let server = Redis::start();
+    let weir = weir(&[&server], "", "");
+    let mut ann = client(&weir);
+    let refused = "-ERR weir: CLIENT TRACKING with REDIRECT is refused: HELLO 3, and the \
+                   connection that reads is told of its keys itself";
+    assert_eq!(ann.line("CLIENT TRACKING ON REDIRECT 7"), refused);
+    assert_eq!(ann.line("CLIENT GETREDIR"), ":-1");
 }

@@ -37,6 +37,16 @@ const SAYS: &str = "+@all -@dangerous +info +sort +sort_ro +restore";
 /// How clients log in: by twos those of either protocol.
 const LOGINS: [&[&str]; 4] =
     [&["AUTH p"], &["HELLO 3 AUTH default p"], &["AUTH app q"], &["HELLO 3 AUTH app q"]];
+/// Reads of five keys that all racers have and nobody changes: those that wait together are asked
+/// once, of users that may touch them and of users that may not.
+const READS_OF_ALL: [&str; 6] = [
+    "GET a-of-all",
+    "STRLEN b-of-all",
+    "LRANGE c-of-all 0 -1",
+    "HGETALL d-of-all",
+    "ZRANGE new-of-all 0 -1 WITHSCORES",
+    "MGET a-of-all b-of-all none-of-all",
+];
 /// Steps of all that take turns, and of each that races.
 const STEPS: u64 = 8_000;
 const STEPS_OF_RACERS: u64 = 2_000;
@@ -59,7 +69,7 @@ enum Users {
 /// Weir before a server, and one beside it with the same users.
 struct TwinServers {
     weir: Weir,
-    _behind: Redis,
+    behind: Redis,
     beside: Redis,
     vocabulary: Vocabulary,
     users: Users,
@@ -73,9 +83,9 @@ impl TwinServers {
         let vocabulary = Vocabulary::of(&behind);
         assert!(vocabulary.len() > 250, "{}", vocabulary.len());
         let (lines, tables, may) = match users {
-            Users::OfWeir => ("", format!("{ADMIN}{APP}"), "~* &*"),
-            Users::Mapped => ("", format!("{ADMIN}{APP}{BACKEND}"), SOME),
-            Users::OfServers => ("auth = \"pass\"", String::new(), SOME),
+            Users::OfWeir => ("share-reads = true", format!("{ADMIN}{APP}"), "~* &*"),
+            Users::Mapped => ("share-reads = true", format!("{ADMIN}{APP}{BACKEND}"), SOME),
+            Users::OfServers => ("auth = \"pass\"\nshare-reads = true", String::new(), SOME),
         };
         let weir = weir(&[&behind], lines, &tables);
         let default = match users {
@@ -91,7 +101,7 @@ impl TwinServers {
             }
             root
         });
-        Self { weir, _behind: behind, beside, vocabulary, users, roots }
+        Self { weir, behind, beside, vocabulary, users, roots }
     }
 
     /// Has `app` touch other keys from now on, at both servers.
@@ -275,6 +285,17 @@ fn users_of_the_servers_that_race_hear_what_they_would_without() {
 }
 
 fn clients_race(stand: &TwinServers) {
+    for server in [&stand.behind, &stand.beside] {
+        let mut root = root(server);
+        for line in [
+            "MSET a-of-all one b-of-all two",
+            "RPUSH c-of-all 1 2 3",
+            "HSET d-of-all f v g w",
+            "ZADD new-of-all 1 a 2 b",
+        ] {
+            assert!(!root.line(line).starts_with('-'), "{line}");
+        }
+    }
     let seed = chance::seed();
     let length = Length::of(STEPS_OF_RACERS);
     let race = |number: usize| {
@@ -297,6 +318,11 @@ fn clients_race(stand: &TwinServers) {
             recent.insert(0, format!("step {step}: {lines:?}"));
             if !lines.is_empty() {
                 wrong.extend(told(&place, &say(&mut pair, lines, &mut chance)));
+            }
+            if chance.random_bool(0.5) {
+                let line = READS_OF_ALL[chance.random_range(0..READS_OF_ALL.len())];
+                let words = line.split(' ').map(str::to_owned).collect();
+                wrong.extend(told(&place, &say(&mut pair, vec![words], &mut chance)));
             }
             if chance.random_bool(0.3) {
                 wrong.extend(told(&place, &pair.settle()));

@@ -7,11 +7,8 @@ use std::time::Duration;
 use flate2::read::MultiGzDecoder;
 use serde_json::{Value, json};
 
-use super::{Event, FakeContext, FakeState, Mode};
+use super::{Event, FakeContext, FakeState, Mode, cluster};
 use crate::http::Message;
-
-/// The database of a cluster's table.
-const TABLE_DATABASE: &str = "_weir";
 
 /// What is done about one request.
 pub enum Reply {
@@ -19,6 +16,8 @@ pub enum Reply {
     Later(Vec<u8>, Duration),
     /// The head and a chunk, and the rest.
     Parts(Vec<u8>, Option<Vec<u8>>),
+    /// The head and what stands before the points of the statement at this place, which come then.
+    Endless(Vec<u8>, usize),
     Never,
     Reset,
 }
@@ -56,7 +55,7 @@ fn write(kept: &mut FakeState, request: &Message, target: &str) -> Reply {
     let text = unzipped(request);
     let parameters = pairs(target.split_once('?').map_or("", |(_, query)| query));
     let (db, rp) = bucket(&parameters);
-    if db == TABLE_DATABASE && kept.databases.contains_key(&db) {
+    if db == cluster::NAME && kept.databases.contains_key(&db) {
         return write_table(kept, &text);
     }
     kept.requests += 1;
@@ -109,14 +108,14 @@ fn write(kept: &mut FakeState, request: &Message, target: &str) -> Reply {
     reply
 }
 
-/// Keeps the one field of the one line.
 fn write_table(kept: &mut FakeState, text: &str) -> Reply {
-    if kept.tables_left == Some(0) {
-        return error(503, "the table is not taken");
+    if !text.starts_with("note,") {
+        if kept.tables_left == Some(0) {
+            return error(503, "the table is not taken");
+        }
+        kept.tables_left = kept.tables_left.map(|left| left - 1);
     }
-    kept.tables_left = kept.tables_left.map(|left| left - 1);
-    let field = text.split_once("table=\"").and_then(|(_, rest)| rest.rsplit_once('"'));
-    kept.table = field.map(|(field, _)| field.replace("\\\"", "\"").replace("\\\\", "\\"));
+    kept.cluster.write(text);
     Reply::Bytes(encode(204, &[], ""))
 }
 
@@ -188,8 +187,9 @@ fn query(shared: &FakeContext, kept: &mut FakeState, request: &Message, target: 
     let pause = match kept.queries.clone() {
         Mode::Accept => None,
         Mode::Slow(pause) => Some(pause),
-        Mode::Parts(first, rest) if q.starts_with("SELECT") => return parts(&first, rest),
-        Mode::Parts(..) => None,
+        Mode::Parts(first, rest) if q.starts_with("SELECT v") => return parts(&first, rest),
+        Mode::Endless if q.contains("SELECT v::") => return endless(shared, kept, &q, &db),
+        Mode::Parts(..) | Mode::Endless => None,
         bad => return misbehave(&bad),
     };
     let statements = q.split(';').map(str::trim).filter(|text| !text.is_empty());
@@ -206,13 +206,48 @@ fn query(shared: &FakeContext, kept: &mut FakeState, request: &Message, target: 
     pause.map_or(Reply::Bytes(bytes.clone()), |pause| Reply::Later(bytes, pause))
 }
 
+const CHUNKED_HEAD: &str = "HTTP/1.1 200 Fake\r\nContent-Type: application/json\r\n\
+                            Transfer-Encoding: chunked\r\n\r\n";
+
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+/// What comes before the points of an endless answer: what the text asks of the schema.
+fn endless(shared: &FakeContext, kept: &mut FakeState, q: &str, db: &str) -> Reply {
+    let texts: Vec<&str> = q.split(';').map(str::trim).collect();
+    let schema = texts.iter().take_while(|text| text.starts_with("SHOW"));
+    let mut head = CHUNKED_HEAD.to_owned();
+    for (at, text) in schema.enumerate() {
+        let mut result = match text.starts_with("SHOW FIELD KEYS") {
+            true => {
+                let (columns, row) = (["fieldKey", "fieldType"], ["v", "float"]);
+                json!({ "series": [{ "name": "m", "columns": columns, "values": [row] }] })
+            }
+            false => run(shared, kept, text, db),
+        };
+        result["statement_id"] = at.into();
+        head.push_str(&chunk(&format!("{}\n", json!({ "results": [result] }))));
+    }
+    Reply::Endless(head.into_bytes(), texts.len() - 1)
+}
+
+/// A thousand points of an endless answer, a microsecond apart.
+pub fn chunk_of_points(first: u64, statement: usize) -> Vec<u8> {
+    let rows: Vec<String> =
+        (first..first + 1000).map(|n| format!("[{},{n}.5]", n * 1000)).collect();
+    let text = format!(
+        "{{\"results\":[{{\"statement_id\":{statement},\"series\":[{{\"name\":\"m\",\
+         \"columns\":[\"time\",\"v\"],\"values\":[{}],\"partial\":true}}],\"partial\":true}}]}}\n",
+        rows.join(",")
+    );
+    chunk(&text).into_bytes()
+}
+
 /// A chunked answer of two parts, or of one and no end.
 fn parts(first: &str, rest: Option<String>) -> Reply {
-    let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
-    let head = "HTTP/1.1 200 Fake\r\nContent-Type: application/json\r\n\
-                Transfer-Encoding: chunked\r\n\r\n";
     let rest = rest.map(|text| format!("{}0\r\n\r\n", chunk(&text)).into_bytes());
-    Reply::Parts(format!("{head}{}", chunk(first)).into_bytes(), rest)
+    Reply::Parts(format!("{CHUNKED_HEAD}{}", chunk(first)).into_bytes(), rest)
 }
 
 /// The result of one statement.
@@ -252,11 +287,10 @@ fn run(shared: &FakeContext, kept: &mut FakeState, text: &str, db: &str) -> Valu
             policies.insert(name(3));
             note(kept, text, db)
         }
-        ["SELECT", "\"TABLE\"", "FROM", ..] => match &kept.table {
-            Some(table) => json!({ "series": [{ "values": [[0, table]] }] }),
-            None if kept.databases.contains_key(TABLE_DATABASE) => json!({}),
-            None => not_found(TABLE_DATABASE),
-        },
+        ["SELECT", "\"TABLE\",", ..] if kept.databases.contains_key(cluster::NAME) => {
+            kept.cluster.result()
+        }
+        ["SELECT", "\"TABLE\",", ..] => not_found(cluster::NAME),
         ["SHOW", "MEASUREMENTS", "ON", .., "1"] if !has_point_past(kept, i64::MIN) => json!({}),
         ["SELECT", .., "TIME", ">=", from, "LIMIT", "1", "SLIMIT", "1"]
             if !has_point_past(kept, from.parse().unwrap_or(i64::MIN)) =>

@@ -30,11 +30,6 @@ impl<C> Calls<C> {
         self.lock().remove(&worker);
     }
 
-    /// Whether a worker attends to calls.
-    pub fn attends(&self, worker: usize) -> bool {
-        self.lock().contains_key(&worker)
-    }
-
     /// Asks a worker for something. One that has so many calls before it is standing still, which
     /// the watchdog reports.
     pub fn ask(&self, worker: usize, call: C) {

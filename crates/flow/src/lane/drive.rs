@@ -32,6 +32,17 @@ pub trait Owner<T> {
     /// A piece of a reply; see [`Event::Reply`].
     fn reply(&mut self, ticket: &mut T, bytes: &[u8], last: Option<Duration>);
 
+    /// The whole reply to a request, for one that had joined it; see [`Event::Shared`].
+    fn shared(&mut self, ticket: &mut T, bytes: &[u8], ran: Duration) {
+        self.reply(ticket, bytes, Some(ran));
+    }
+
+    /// A request that had joined another is to be asked by itself; see [`Event::Apart`]. Only of
+    /// lanes onto which requests are put that may join.
+    fn apart(&mut self, ticket: T) {
+        drop(ticket);
+    }
+
     /// Something that belongs to no request.
     fn aside(&mut self, bytes: &[u8]);
 
@@ -355,6 +366,8 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
         let together = Together::begin();
         let received = lane.received(bytes, now, |event| match event {
             Event::Reply { ticket, bytes, last } => owner.reply(ticket, bytes, last),
+            Event::Shared { ticket, bytes, ran } => owner.shared(ticket, bytes, ran),
+            Event::Apart(ticket) => owner.apart(ticket),
             Event::Aside(bytes) => owner.aside(bytes),
         });
         owner.handed_over();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::{Full, Lane, Limits, Protocol};
+use super::{Full, Lane, Limits, Placement, Protocol};
 
 /// What users and the lane's task share.
 pub(super) struct Shared<P, T> {
@@ -92,22 +92,48 @@ impl<P: Protocol, T> Handle<P, T> {
         now: Instant,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Full<T>> {
+        self.put(ticket, |lane, ticket| lane.push(ticket, replies, now, write))
+    }
+
+    /// The same of a request that equal ones may join, see [`Lane::push_or_join`].
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    #[inline]
+    pub fn push_or_join(
+        &self,
+        ticket: T,
+        may_join: bool,
+        now: Instant,
+        bytes: &[u8],
+    ) -> Result<Placement, Full<T>> {
+        self.put(ticket, |lane, ticket| lane.push_or_join(ticket, may_join, now, bytes))
+    }
+
+    /// Puts a request on the lane so, and wakes the lane's task where it sleeps.
+    #[inline]
+    fn put<R>(
+        &self,
+        ticket: T,
+        how: impl FnOnce(&mut Lane<P, T>, T) -> Result<R, Full<T>>,
+    ) -> Result<R, Full<T>> {
         let shared = &*self.0;
         if !shared.is_open() {
             shared.wanted.set(true);
             return Err(Full(ticket));
         }
         let Ok(mut lane) = shared.lane.try_borrow_mut() else { return Err(Full(ticket)) };
-        if let Err(full) = lane.push(ticket, replies, now, write) {
+        let taken = how(&mut lane, ticket);
+        if taken.is_err() {
             shared.wanted.set(true);
-            return Err(full);
+            return taken;
         }
         shared.depth.set(lane.depth());
         drop(lane);
         if !shared.awake.get() {
             shared.wake();
         }
-        Ok(())
+        taken
     }
 
     /// Whether a request would be taken.
@@ -165,9 +191,11 @@ impl<P: Protocol, T> Handle<P, T> {
         now.saturating_duration_since(self.0.heard.get())
     }
 
-    /// Looks at the ticket of the request that the server has to itself; see [`Lane::head`].
-    pub fn with_head<R>(&self, look: impl FnOnce(&T) -> R) -> Option<R> {
-        self.0.lane.try_borrow().ok()?.head().map(look)
+    /// Whether the server has a request to itself of which `is` holds for one ticket, and `are` for
+    /// each; see [`Lane::head_tickets`].
+    pub fn has_head(&self, is: impl Fn(&T) -> bool, are: impl Fn(&T) -> bool) -> bool {
+        let Ok(lane) = self.0.lane.try_borrow() else { return false };
+        lane.head_tickets().any(is) && lane.head_tickets().all(are)
     }
 
     /// Takes no more requests; once those on the lane are answered, its task ends.

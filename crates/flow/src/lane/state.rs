@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::{Broken, Event, Fate, Full, Limits, Orphan, Protocol, What};
+use super::sharing::{JoinableRequests, Joiners, JoinersReply, hash};
+use super::{Broken, Event, Fate, Full, Limits, Orphan, Placement, Protocol, What};
 use crate::buffer::Buffer;
 
 /// Memory of the outgoing buffer that an idle lane keeps.
@@ -37,6 +38,9 @@ pub struct Lane<P, T> {
     growing: bool,
     quarantined: bool,
     broken: Option<Broken>,
+    /// How many requests were answered: the number of the head.
+    answered: u64,
+    joinable: JoinableRequests,
 }
 
 #[derive(Debug, Clone)]
@@ -48,6 +52,8 @@ struct Request<T> {
     replies: u32,
     /// Whether a piece of its reply was handed over.
     begun: bool,
+    /// Those who hear the reply, too, once it is whole.
+    joiners: Option<Box<Joiners<T>>>,
 }
 
 impl<P: Protocol, T> Lane<P, T> {
@@ -65,6 +71,8 @@ impl<P: Protocol, T> Lane<P, T> {
             growing: false,
             quarantined: false,
             broken: None,
+            answered: 0,
+            joinable: JoinableRequests::default(),
         }
     }
 
@@ -90,8 +98,59 @@ impl<P: Protocol, T> Lane<P, T> {
             self.head_since = Some(now);
         }
         let replies = replies.max(1);
-        self.requests.push_back(Request { ticket, end, replies, begun: false });
+        self.requests.push_back(Request { ticket, end, replies, begun: false, joiners: None });
         Ok(())
+    }
+
+    /// Takes a request of these bytes that is answered once and may be joined by equal ones; where
+    /// it `may_join` itself, it joins one that waits, if there is such, also at a limit of the
+    /// lane.
+    ///
+    /// # Errors
+    /// The lane takes no request now.
+    #[inline]
+    pub fn push_or_join(
+        &mut self,
+        ticket: T,
+        may_join: bool,
+        now: Instant,
+        bytes: &[u8],
+    ) -> Result<Placement, Full<T>> {
+        let hash = hash(bytes);
+        let may_join = may_join && !self.quarantined;
+        let equal = if may_join { self.joinable_with(hash, bytes) } else { None };
+        let ticket = match equal.and_then(|at| self.requests.get_mut(at)) {
+            None => ticket,
+            Some(request) => {
+                let joiners = request.joiners.get_or_insert_with(|| Box::new(Joiners::new()));
+                match joiners.add(ticket) {
+                    None => return Ok(Placement::Joined),
+                    Some(ticket) => ticket,
+                }
+            }
+        };
+        let number = self.answered + self.requests.len() as u64;
+        self.push(ticket, 1, now, |out| out.extend_from_slice(bytes))?;
+        self.joinable.add(hash, number);
+        Ok(Placement::Pushed)
+    }
+
+    /// Where the newest request is that has these bytes and may be joined.
+    fn joinable_with(&self, hash: u32, bytes: &[u8]) -> Option<usize> {
+        let waiting = self.outgoing.waiting();
+        self.joinable.with_hash(hash).find_map(|number| {
+            let at = usize::try_from(number.checked_sub(self.answered)?).ok()?;
+            let end = self.requests.get(at)?.end;
+            let from = usize::try_from(self.start_of(at).checked_sub(self.sent)?).ok()?;
+            let to = usize::try_from(end.checked_sub(self.sent)?).ok()?;
+            (waiting.get(from..to)? == bytes).then_some(at)
+        })
+    }
+
+    /// Where the bytes of a request begin.
+    fn start_of(&self, at: usize) -> u64 {
+        let before = at.checked_sub(1).and_then(|before| self.requests.get(before));
+        before.map_or(self.head_start, |before| before.end)
     }
 
     /// Whether a request would be taken.
@@ -132,6 +191,18 @@ impl<P: Protocol, T> Lane<P, T> {
         if !was_sent && head <= self.sent {
             self.head_since = Some(now);
         }
+        self.close_to_joiners();
+    }
+
+    /// Nobody joins a request any more of which a byte was handed over.
+    #[inline]
+    fn close_to_joiners(&mut self) {
+        if self.joinable.is_empty() {
+            return;
+        }
+        let whole = self.requests.partition_point(|request| request.end <= self.sent);
+        let has_begun = self.start_of(whole) < self.sent;
+        self.joinable.forget_before(self.answered + whole as u64 + u64::from(has_begun));
     }
 
     /// Splits what came from the server, which is at least one byte, and hands it over in order.
@@ -139,11 +210,11 @@ impl<P: Protocol, T> Lane<P, T> {
     ///
     /// # Errors
     /// The lane is broken, for good. What came before the fault has been handed over.
-    pub fn received<'b>(
+    pub fn received(
         &mut self,
-        bytes: &'b [u8],
+        bytes: &[u8],
         now: Instant,
-        mut on: impl FnMut(Event<'b, '_, T>),
+        mut on: impl FnMut(Event<'_, '_, T>),
     ) -> Result<usize, Broken> {
         if let Some(broken) = self.broken {
             return Err(broken);
@@ -211,13 +282,13 @@ impl<P: Protocol, T> Lane<P, T> {
     }
 
     #[inline]
-    fn hand_over<'b>(
+    fn hand_over(
         &mut self,
-        bytes: &'b [u8],
+        bytes: &[u8],
         from: usize,
         to: usize,
         last: Option<Duration>,
-        on: &mut impl FnMut(Event<'b, '_, T>),
+        on: &mut impl FnMut(Event<'_, '_, T>),
     ) {
         let (Some(head), Some(bytes)) = (self.requests.front_mut(), bytes.get(from..to)) else {
             return;
@@ -228,12 +299,16 @@ impl<P: Protocol, T> Lane<P, T> {
         head.begun = true;
         self.head_bytes += bytes.len();
         on(Event::Reply { ticket: &mut head.ticket, bytes, last });
+        if head.joiners.is_some() {
+            head.tell_joiners(bytes, last, on);
+        }
     }
 
     #[inline]
     fn next_head(&mut self, now: Instant) {
         if let Some(done) = self.requests.pop_front() {
             self.head_start = done.end;
+            self.answered += 1;
         }
         self.head_since = Some(now);
         self.head_bytes = 0;
@@ -254,7 +329,10 @@ impl<P: Protocol, T> Lane<P, T> {
     pub fn is_waited_for(&self, are_of_one: impl Fn(&T, &T) -> bool) -> bool {
         let mut requests = self.requests.iter().map(|request| &request.ticket);
         let Some(head) = requests.next() else { return false };
-        requests.any(|other| !are_of_one(head, other))
+        let joiners = self.requests.front().and_then(|request| request.joiners.as_deref());
+        let mut joiners = joiners.into_iter().flat_map(Joiners::tickets);
+        joiners.any(|other| !are_of_one(head, other))
+            || requests.any(|other| !are_of_one(head, other))
     }
 
     /// Where the bytes of the request at the head begin: for each request another place.
@@ -279,6 +357,16 @@ impl<P: Protocol, T> Lane<P, T> {
     pub fn head(&self) -> Option<&T> {
         self.head_since?;
         self.requests.front().map(|request| &request.ticket)
+    }
+
+    /// The tickets of all that the server has that request of: the [`head`](Self::head)'s own, and
+    /// those of whoever joined it.
+    pub fn head_tickets(&self) -> impl Iterator<Item = &T> {
+        let head = self.head_since.and_then(|_| self.requests.front());
+        head.into_iter().flat_map(|request| {
+            let joiners = request.joiners.as_deref().map(Joiners::tickets);
+            std::iter::once(&request.ticket).chain(joiners.unwrap_or_default())
+        })
     }
 
     /// How long the server has had the request at the head to itself; while that is not sent
@@ -316,10 +404,10 @@ impl<P: Protocol, T> Lane<P, T> {
     }
 
     /// The connection is gone: takes the requests off the lane, in their order, each with how far
-    /// it got. The lane takes none any more.
+    /// it got and with those who joined it. The lane takes none any more.
     pub fn orphans(&mut self) -> impl Iterator<Item = Orphan<T>> {
         self.quarantined = true;
-        std::iter::from_fn(|| {
+        let left = std::iter::from_fn(|| {
             let request = self.requests.pop_front()?;
             let left = self.head_start < self.sent;
             self.head_start = request.end;
@@ -328,7 +416,38 @@ impl<P: Protocol, T> Lane<P, T> {
                 (false, true) => Fate::Sent,
                 (false, false) => Fate::Unsent,
             };
-            Some(Orphan { ticket: request.ticket, fate })
+            Some((request, fate))
+        });
+        left.flat_map(|(request, fate)| {
+            let joiners = request.joiners.map(|joiners| joiners.into_tickets());
+            // They have heard nothing of what has come.
+            let of_joiners = if fate == Fate::Answered { Fate::Sent } else { fate };
+            let joiners = joiners.into_iter().flatten();
+            let joiners = joiners.map(move |ticket| Orphan { ticket, fate: of_joiners });
+            std::iter::once(Orphan { ticket: request.ticket, fate }).chain(joiners)
         })
+    }
+}
+
+impl<T> Request<T> {
+    /// A piece of the reply has come.
+    #[cold]
+    fn tell_joiners(
+        &mut self,
+        bytes: &[u8],
+        last: Option<Duration>,
+        on: &mut impl FnMut(Event<'_, '_, T>),
+    ) {
+        let Some(mut joiners) = self.joiners.take() else { return };
+        match joiners.hear(bytes, last.is_some()) {
+            (_, JoinersReply::Partial) => self.joiners = Some(joiners),
+            (tickets, JoinersReply::Whole(bytes)) => {
+                let ran = last.unwrap_or_default();
+                tickets.iter_mut().for_each(|ticket| on(Event::Shared { ticket, bytes, ran }));
+            }
+            (_, JoinersReply::TooLong) => {
+                joiners.into_tickets().into_iter().for_each(|ticket| on(Event::Apart(ticket)));
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! A lane by itself: all small cases one by one, and large ones at random.
 
+mod joining;
+
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -45,7 +47,8 @@ fn send(lane: &mut Letterbox) {
     lane.sent(n, Instant::now());
 }
 
-/// What came of `bytes`: `3:ab` is a piece for ticket 3, `3:ab.` its last, `-:!` for nobody.
+/// What came of `bytes`: `3:ab` is a piece for ticket 3, `3:ab.` its last, `4=ab` all of it for one
+/// that had joined, `-:!` for nobody.
 fn receive(lane: &mut Letterbox, bytes: &[u8]) -> (Vec<String>, Result<usize, Broken>) {
     let mut seen = Vec::new();
     let used = lane.received(bytes, Instant::now(), |event| {
@@ -54,6 +57,8 @@ fn receive(lane: &mut Letterbox, bytes: &[u8]) -> (Vec<String>, Result<usize, Br
                 let end = if last.is_some() { "." } else { "" };
                 format!("{ticket}:{}{end}", bytes.escape_ascii())
             }
+            Event::Shared { ticket, bytes, .. } => format!("{ticket}={}", bytes.escape_ascii()),
+            Event::Apart(ticket) => format!("{ticket} apart"),
             Event::Aside(bytes) => format!("-:{}", bytes.escape_ascii()),
         });
     });
@@ -215,6 +220,7 @@ impl Case {
                 assert_eq!(bytes, b"!");
                 *asides += 1;
             }
+            Event::Shared { .. } | Event::Apart(_) => panic!("none has joined"),
         });
         assert_eq!(used, Ok(n));
         case.received += n;
@@ -342,6 +348,7 @@ proptest! {
                             delivered[*ticket].extend_from_slice(bytes);
                         }
                         Event::Aside(bytes) => asides += bytes.len(),
+                        Event::Shared { .. } | Event::Apart(_) => panic!("none has joined"),
                     });
                     wire.drain(..used.unwrap());
                 }
@@ -351,6 +358,7 @@ proptest! {
         let used = lane.received(&wire, Instant::now(), |event| match event {
             Event::Reply { ticket, bytes, .. } => delivered[*ticket].extend_from_slice(bytes),
             Event::Aside(bytes) => asides += bytes.len(),
+            Event::Shared { .. } | Event::Apart(_) => panic!("none has joined"),
         });
         prop_assert_eq!(used.unwrap(), all);
         prop_assert_eq!(asides, asides_sent);

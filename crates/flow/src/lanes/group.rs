@@ -240,10 +240,9 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
         }
     }
 
-    /// The lane whose server has the request to itself that `is` finds.
-    pub fn lane_of(&self, is: impl Fn(&T) -> bool) -> Option<Rc<Lane<P, T, K>>> {
-        let lanes = self.lanes.borrow();
-        lanes.iter().find(|lane| lane.handle.with_head(&is) == Some(true)).cloned()
+    /// The first of its lanes for which `is` holds.
+    pub fn find(&self, is: impl Fn(&Lane<P, T, K>) -> bool) -> Option<Rc<Lane<P, T, K>>> {
+        self.lanes.borrow().iter().find(|lane| is(lane)).cloned()
     }
 
     /// Lets lanes finish that are not what would be opened now.

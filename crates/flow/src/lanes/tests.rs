@@ -382,3 +382,25 @@ fn lanes_without_a_request_go_to_those_who_wait() {
         assert!(!is_tried.get(), "none comes in its place at once");
     });
 }
+
+#[test]
+fn a_lane_that_nobody_has_used_for_a_moment_goes_to_whoever_waits_elsewhere() {
+    run(async {
+        let (group, seen) = new();
+        open(Toy::new(&group, &seen));
+        open(Toy::new(&group, &seen));
+        settle().await;
+        let (busy, _busy) = busy(1).await;
+        let (moment, alike) = (Duration::from_millis(50), [&*busy, &*group]);
+        assert!(!Group::give_up_unused(&alike, moment, group.used()), "it was used just now");
+        let later = group.used().max(busy.used()) + moment;
+        for _ in 0..2 {
+            assert!(Group::give_up_unused(&alike, moment, later));
+            assert_eq!((finishing(&busy), finishing(&group)), (0, 1), "one at a time");
+        }
+        settle().await;
+        assert!(Group::give_up_unused(&alike, moment, later), "it has another");
+        settle().await;
+        assert!(!Group::give_up_unused(&alike, moment, later), "the other has a request");
+    });
+}

@@ -101,6 +101,20 @@ impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
         given
     }
 
+    /// Somebody waits for a connection that counts where those of these groups do: a lane without a
+    /// request gives up its own, of the group that was not used for longest, if that is `unused`.
+    /// Whether one does, or has begun to.
+    pub fn give_up_unused(alike: &[&Self], unused: Duration, now: Instant) -> bool {
+        if alike.iter().any(|of| of.is_finishing()) {
+            return true;
+        }
+        let mut unused: Vec<_> =
+            alike.iter().filter(|of| now.saturating_duration_since(of.used()) >= unused).collect();
+        unused.sort_by_key(|of| of.used());
+        let gives = unused.into_iter().find(|of| of.retire_empty(0));
+        gives.inspect(|of| of.rest(now)).is_some()
+    }
+
     /// Others wait for connections of the pool that these groups take theirs from: the lane that
     /// can best be done without gives up its own. `need`: whether they have any connection.
     pub fn make_way(alike: &[&Self], need: Need, now: Instant) {

@@ -254,6 +254,13 @@ impl Account {
         wanted > usize::from(self.stuck.get())
     }
 
+    /// Whether any pool waits, this one or another, and all connections there may be are there: one
+    /// that was given up already is soon had by whoever waits.
+    pub(super) fn is_waited_for(&self) -> bool {
+        let limit = &self.budget.0.limit;
+        self.budget.wanted() > 0 && limit.used() >= limit.max()
+    }
+
     /// Whether another pool waits that has no connection at all, and this one can do with one less,
     /// or is to take turns with it: even one that is used by many is given up then.
     pub(super) fn feeds(&self) -> bool {

@@ -55,6 +55,15 @@ fn turn<S: Opener>(pool: &Rc<Shared<S>>) -> Duration {
     for account in &accounts {
         hurry |= account.settle();
     }
+    for account in accounts.iter().filter(|account| account.is_waited_for()) {
+        hurry = true;
+        // One is enough here, too.
+        for group in groups.iter().rev().filter(|group| group.counts_towards(account)) {
+            if group.gives_up_unused() {
+                break;
+            }
+        }
+    }
     drop(groups);
     pool.groups.borrow_mut().retain(|_, group| !group.is_unused());
     if hurry { TURN_WANTED } else { TURN }
@@ -101,6 +110,12 @@ impl<S: Opener> Group<S> {
     /// Has a connection that is lent for long come back soon, unless one idles that can be closed.
     fn gives_up_one(&self) -> bool {
         self.idle_since().is_none() && self.0.opener.give_up_one(&self.0.key)
+    }
+
+    /// Has a connection that is lent for long and not used come back, unless one idles that can be
+    /// closed.
+    fn gives_up_unused(&self) -> bool {
+        self.idle_since().is_none() && self.0.opener.give_up_unused(&self.0.key, TURN_WANTED)
     }
 
     /// Since when the connection idles that was not used for longest.

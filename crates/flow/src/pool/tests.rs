@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{LocalSet, spawn_local, yield_now};
 
-use super::{Budget, Counts, Figures, Lease, LeaseError, OpenError, Opener, Pool, Settings};
+use super::{
+    Budget, Counts, Figures, Lease, LeaseError, OpenError, Opener, Pool, Settings, Tenure,
+};
 use crate::limit::Limit;
 
 /// Long enough for anything that is going to happen at all on a busy machine.
@@ -22,6 +24,8 @@ struct Numbers {
     bad: RefCell<Vec<u32>>,
     closed: RefCell<Vec<u32>>,
     asked_for: RefCell<Vec<&'static str>>,
+    /// What a lane has that nobody uses, by its key.
+    unused: RefCell<Vec<(&'static str, Tenure<Self>)>>,
 }
 
 impl Opener for Numbers {
@@ -48,6 +52,14 @@ impl Opener for Numbers {
     fn give_up_one(&self, key: &&'static str) -> bool {
         self.asked_for.borrow_mut().push(key);
         *key != "none"
+    }
+
+    fn give_up_unused(&self, key: &&'static str, _: Duration) -> bool {
+        let mut unused = self.unused.borrow_mut();
+        let given = unused.iter().position(|(of, _)| of == key).map(|at| unused.remove(at));
+        // Its end has the pool look once more.
+        drop(unused);
+        given.is_some()
     }
 
     fn is_good(&self, number: &mut u32) -> bool {
@@ -370,6 +382,30 @@ fn one_group_gives_up_a_lane_for_a_worker_that_has_none() {
         assert!(asked_for.contains(&"a") != asked_for.contains(&"b"), "{asked_for:?}");
         tenures.clear();
         assert_eq!(waiting.await.unwrap(), 3);
+    });
+}
+
+/// Whoever waits has a connection of its own already, so that no pool is without any.
+#[test]
+fn a_lane_that_nobody_uses_ends_for_another_worker_and_for_another_key() {
+    run(async {
+        for waits_elsewhere in [true, false] {
+            let opener = numbers(4);
+            let one = pool(&opener, Settings::default());
+            let other = pool(&opener, Settings::default());
+            for key in ["a", "b"] {
+                let lease = one.lease(&key, |_| 0, Instant::now() + LONG).await.unwrap();
+                let (_, tenure) = lease.into_parts().unwrap();
+                opener.unused.borrow_mut().push((key, tenure));
+            }
+            let (_busy, _too) = (lease(&one).await, lease(&other).await);
+            let waits = if waits_elsewhere { &other } else { &one };
+            let begun = Instant::now();
+            let got = lease(waits).await;
+            assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+            assert_eq!((*got, opener.unused.borrow().len()), (4, 1), "one is enough");
+            opener.unused.borrow_mut().clear();
+        }
     });
 }
 

@@ -35,7 +35,8 @@ impl<S: Service> Client<S> {
         again: Again,
         (from, is_leased): (usize, bool),
     ) {
-        let request = Request { turns: again.request.turns + 1, ..again.request };
+        let turns = again.request.turns + 1;
+        let request = Request { turns, shares: false, ..again.request };
         self.fence.set(self.line.borrow().requests().end);
         let not_before = (!again.after.is_zero()).then(|| Instant::now() + again.after);
         if let Some(at) = not_before {
@@ -87,6 +88,9 @@ impl<S: Service> Client<S> {
 
     /// Whether a request has to wait for the answers to those before it.
     pub(super) fn is_fenced(&self, what: &Pending) -> bool {
+        if self.is_behind_joined(what.place()) {
+            return true;
+        }
         let Some(place) = what.place() else { return false };
         let head = self.line.borrow().requests().start;
         let fence = self.fence.get();
@@ -115,7 +119,8 @@ impl<S: Service> Client<S> {
         match (verdict, asked) {
             (Verdict::Again, Some(request)) => {
                 let breaks = request.breaks + u8::from(fate != Fate::Unsent);
-                self.ask_again(place, [Pending::ask(place, Request { breaks, ..request })]);
+                let request = Request { breaks, shares: false, ..request };
+                self.ask_again(place, [Pending::ask(place, request)]);
             }
             (Verdict::Again | Verdict::NotSent, _) => {
                 self.give_up(place, &Unanswered::NotSent { server });

@@ -12,6 +12,7 @@ use super::apart::Begin;
 use super::lease::Lease;
 use super::{Client, Fabric, Request, Service, Ticket, Unanswered};
 use crate::answers::Place;
+use crate::lane::Placement;
 use crate::lanes::{self, Picked, Turn};
 
 /// A lane of a fabric.
@@ -215,21 +216,45 @@ impl<S: Service> Client<S> {
                 return None;
             }
         };
-        let (bytes, replies) = (request.bytes.clone(), request.replies);
-        let ticket = Ticket::riding(self, place, request);
-        let write = |out: &mut Vec<u8>| out.extend_from_slice(&bytes);
-        match lane.handle.push(ticket, replies, now, write) {
-            Ok(()) => {
+        match self.put_on(&lane, place, request, now) {
+            None => {
                 self.rides(server, lane);
                 self.has_sent(place, waited);
                 None
             }
-            Err(full) => {
+            Some(request) => {
                 // The lane took a request of another client between the two.
-                let request = full.0.into_request()?;
                 self.wait_for(server);
                 Some(Pending::ask(place, request))
             }
+        }
+    }
+
+    /// Puts a request on a lane, or has it join an equal one there; gives it back where the lane
+    /// takes none.
+    fn put_on(
+        self: &Rc<Self>,
+        lane: &Lane<S>,
+        place: Place,
+        request: Request,
+        now: Instant,
+    ) -> Option<Request> {
+        let (bytes, replies, shares) = (request.bytes.clone(), request.replies, request.shares);
+        let may_join = shares && self.may_join(place);
+        let ticket = Ticket::riding(self, place, request);
+        let taken = if shares {
+            lane.handle.push_or_join(ticket, may_join, now, &bytes)
+        } else {
+            let write = |out: &mut Vec<u8>| out.extend_from_slice(&bytes);
+            lane.handle.push(ticket, replies, now, write).map(|()| Placement::Pushed)
+        };
+        match taken {
+            Ok(Placement::Pushed) => None,
+            Ok(Placement::Joined) => {
+                self.joined.note(place);
+                None
+            }
+            Err(full) => full.0.into_request(),
         }
     }
 

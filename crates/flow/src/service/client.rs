@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use super::asking::{Pending, Stream, Way};
+use super::joining::JoinedRequest;
 use super::lease::Leases;
 use super::unread::Keeps;
 use super::{Fabric, Request, Service, Unanswered};
@@ -33,6 +34,7 @@ pub struct Client<S: Service> {
     pub(super) fence: Cell<u64>,
     /// The [`placement`](Service::placement) of what it has asked last.
     pub(super) placement: Cell<u64>,
+    pub(super) joined: JoinedRequest,
     /// The last of its requests that wait for what others do.
     waits: Cell<Option<u64>>,
     /// The lanes on which something of it is in flight, one for each server.
@@ -107,6 +109,7 @@ impl<S: Service> Client<S> {
             sent: Cell::new(0),
             fence: Cell::new(0),
             placement,
+            joined: JoinedRequest::default(),
             waits: Cell::new(None),
             ways: RefCell::default(),
             pending: RefCell::default(),

@@ -20,6 +20,8 @@ pub struct Ticket<S: Service> {
     /// there is not elsewhere.
     request: Request,
     is_leased: bool,
+    /// What it hears is the reply to an equal request of another client.
+    is_shared: bool,
     hears: Hears,
     /// Bytes of the answer that its client was given.
     told: u64,
@@ -58,6 +60,7 @@ impl<S: Service> Ticket<S> {
             place,
             request,
             is_leased,
+            is_shared: false,
             hears,
             told: 0,
             kept_max: u64::MAX,
@@ -98,7 +101,9 @@ impl<S: Service> Ticket<S> {
     #[inline]
     fn tell(&mut self, bytes: &[u8], is_last: bool) {
         if self.told == 0 {
-            self.client.fabric.service().begins(&self.request, bytes);
+            if !self.is_shared {
+                self.client.fabric.service().begins(&self.request, bytes);
+            }
             if !is_last {
                 self.note_announced(bytes);
             }
@@ -166,6 +171,7 @@ impl<S: Service> Ticket<S> {
             ran,
             bytes: self.told,
             is_leased: self.is_leased,
+            is_shared: self.is_shared,
             client: self.client.id(),
         };
         self.client.fabric.service().answered(&self.request, took);
@@ -179,6 +185,12 @@ impl<S: Service> Ticket<S> {
         } else {
             self.client.left_lane(self.request.server);
         }
+    }
+
+    /// It had joined another request, of whose reply it hears nothing.
+    fn apart(self) {
+        // Nothing of it was sent.
+        self.orphaned(Fate::Unsent);
     }
 
     /// The connection has ended before the reply was whole.
@@ -276,6 +288,18 @@ impl<S: Service> Owner<Ticket<S>> for Deliverer<S> {
                 fabric.answered(ran);
             }
         }
+    }
+
+    fn shared(&mut self, ticket: &mut Ticket<S>, bytes: &[u8], ran: Duration) {
+        self.gather(&ticket.client);
+        ticket.is_shared = true;
+        ticket.hear(bytes, true);
+        self.mark = ticket.mark();
+        ticket.answered(ran, self.heard);
+    }
+
+    fn apart(&mut self, ticket: Ticket<S>) {
+        ticket.apart();
     }
 
     #[inline]

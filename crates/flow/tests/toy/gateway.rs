@@ -16,7 +16,7 @@ use flow::dial::{Address, Socket, Target};
 use flow::lane::{Protocol, Step, What};
 use flow::lanes::Known;
 use flow::pool::Budget;
-use flow::service::{Again, Apart, Client, Dialogue, Fabric, Request, Service, Unanswered};
+use flow::service::{Again, Apart, Client, Dialogue, Fabric, Request, Service, Took, Unanswered};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// A `PUT` of more bytes goes by lease, as they come.
@@ -75,6 +75,8 @@ type Watchers = Vec<Weak<Client<Toy>>>;
 pub struct Toy {
     servers: Vec<Target>,
     watchers: RefCell<HashMap<Vec<u8>, Watchers>>,
+    /// How many reads were answered with one of another client.
+    pub shared: Cell<usize>,
     /// How many leases were restored.
     pub restored: Cell<usize>,
     /// What was handed over is asked elsewhere only if nothing was sent behind it.
@@ -102,6 +104,7 @@ impl Toy {
         Self {
             servers,
             watchers: RefCell::default(),
+            shared: Cell::new(0),
             restored: Cell::new(0),
             heals_alone: Cell::new(false),
             learns: Cell::new(false),
@@ -187,6 +190,10 @@ impl Service for Toy {
         self.unwanted.get() != Some(server)
     }
 
+    fn answered(&self, _request: &Request, took: Took) {
+        self.shared.set(self.shared.get() + usize::from(took.is_shared));
+    }
+
     fn placement(&self) -> u64 {
         self.placement.get()
     }
@@ -225,7 +232,10 @@ impl Dialogue<Toy> for Lines {
         let toy = self.0.service();
         let read = |server, bytes: &[u8]| Request { repeats: true, ..Request::new(server, bytes) };
         match words[..] {
-            [b"GET", key] => client.ask(read(toy.server_of(key), &bytes[..len])),
+            [b"GET", key] => {
+                let shares = bytes.len() == len;
+                client.ask(Request { shares, ..read(toy.server_of(key), &bytes[..len]) });
+            }
             [b"PUT", key, size] => {
                 let Some(size) = number(size) else { return Err(b"-bad size\n".to_vec()) };
                 return Ok(self.put(key, bytes, len, size, client));

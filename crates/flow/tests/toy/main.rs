@@ -9,6 +9,7 @@ mod ledger;
 mod order;
 mod room;
 mod server;
+mod shared;
 mod slow;
 mod stand;
 mod stop;

@@ -15,6 +15,8 @@ use super::{Client, OUT_OF_STEP};
 pub enum Again {
     /// Wherever it fits.
     Same,
+    /// Wherever it fits, by itself: it had joined an equal read, and heard nothing of that.
+    Alone,
     /// On the primary, or on another server if it was there.
     Elsewhere,
     /// Nowhere: its client has had it cancelled.

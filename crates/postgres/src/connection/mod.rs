@@ -47,6 +47,8 @@ enum Own {
     Fails,
     /// Statements that bring back these, as its client's session began with them; they may fail.
     Restores(Vec<Setting>),
+    /// A statement that undoes what came of such statements within a transaction.
+    UndoesRestore,
 }
 
 /// What its backend was like before a connection was opened.
@@ -111,6 +113,10 @@ pub struct Connection {
 /// In front of what a connection takes on: a predecessor's time limit does not end it half-way, and
 /// `RESET ALL` leaves the user as it is (PostgreSQL documentation, "RESET", "SET ROLE").
 const FORGET: &str = "SET statement_timeout = 0;RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL;";
+
+/// The savepoint in front of what is restored within a transaction. One of its client's that has
+/// the same name is found again behind it, since the newest of a name counts.
+const RESTORING: &str = "weir_restores";
 
 impl Connection {
     /// A connection that was just opened; so many statements are kept prepared on it.
@@ -217,10 +223,23 @@ impl Connection {
         self.ask_for(sql, Own::Statement);
     }
 
-    /// Appends what brings back these, as its client's session began with them.
-    pub fn ask_to_restore(&mut self, begun: Vec<Setting>) {
+    /// Appends what brings back these, as its client's session began with them. Within a
+    /// transaction that goes on should the server refuse them, once it is asked to
+    /// [undo](Self::ask_to_undo_restore) that.
+    pub fn ask_to_restore(&mut self, begun: Vec<Setting>, within_transaction: bool) {
         let sql: String = begun.iter().map(|setting| &*setting.sql).collect();
+        let sql = match within_transaction {
+            true => format!("SAVEPOINT {RESTORING};{sql}RELEASE SAVEPOINT {RESTORING}"),
+            false => sql,
+        };
         self.ask_for(&sql, Own::Restores(begun));
+    }
+
+    /// Appends what brings a transaction back to before it was asked to restore what the server has
+    /// refused.
+    pub fn ask_to_undo_restore(&mut self) {
+        let sql = format!("ROLLBACK TO SAVEPOINT {RESTORING};RELEASE SAVEPOINT {RESTORING}");
+        self.ask_for(&sql, Own::UndoesRestore);
     }
 
     /// Has the open transaction fail.
@@ -375,6 +394,11 @@ pub struct Known<'a> {
 }
 
 impl Known<'_> {
+    /// Whether it is asked to restore something, or to undo that, and has not answered to the end.
+    pub fn is_restoring(&self) -> bool {
+        self.own.iter().any(|own| matches!(own, Own::Restores(_) | Own::UndoesRestore))
+    }
+
     /// The connection must not be used again.
     pub fn give_up(&mut self) {
         *self.broken = true;

@@ -92,6 +92,7 @@ fn between(old: &Totals, new: &Totals, span: Duration) -> Totals {
         logins: rate(old.logins, new.logins),
         lane_queries: rate(old.lane_queries, new.lane_queries),
         replica_queries: rate(old.replica_queries, new.replica_queries),
+        shared_queries: rate(old.shared_queries, new.shared_queries),
         errors: rate(old.errors, new.errors),
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use flow::lanes::{self, Load, Norm};
 use watch::latencies::Latencies;
+use watch::metrics::Counter;
 use wire::postgres::Refusal;
 use wire::sql::Strings;
 
@@ -49,6 +50,8 @@ pub struct Known {
     pub load: Load,
     /// What the console shows of its connection.
     pub record: Rc<Record>,
+    /// Counts reads that are answered by what was asked for an equal one.
+    pub shared: Counter,
     /// How long its requests take.
     pub latencies: Latencies,
     /// Requests that it has answered.
@@ -65,6 +68,8 @@ pub struct Known {
     pub strings: Strings,
     /// A cancel is under way: an answer that says so may not be for whom it is.
     pub cancelled: Cell<bool>,
+    /// A setting has changed there on its own.
+    pub is_doubtful: Cell<bool>,
     /// The backend's epoch when the lane was opened.
     pub epoch: u64,
     /// The backend's count of changed logins when the lane's own was looked at last.
@@ -97,6 +102,12 @@ impl Known {
     }
 }
 
+/// Whether a lane's server has this client's request to itself, and a cancel there takes an answer
+/// from nobody: all who asked for it have had it cancelled, or have left.
+pub fn is_to_cancel(lane: &Lane, client: &Rc<Client>) -> bool {
+    lane.handle.has_head(|ticket| ticket.is_of(client), Ticket::is_for_nobody)
+}
+
 /// The lanes of one key on one worker.
 pub struct Group {
     /// Whose they are.
@@ -122,9 +133,9 @@ impl Group {
         Self { key, backend, load, lanes: lanes::Group::new(limits) }
     }
 
-    /// The lane whose server has this client's request to itself.
-    pub fn lane_of(&self, client: &Rc<Client>) -> Option<Rc<Lane>> {
-        self.lanes.lane_of(|ticket| Rc::ptr_eq(&ticket.client, client))
+    /// The lane on which what this client asks [is to be cancelled](is_to_cancel).
+    pub fn lane_to_cancel(&self, client: &Rc<Client>) -> Option<Rc<Lane>> {
+        self.lanes.find(|lane| is_to_cancel(lane, client))
     }
 
     /// Whether a lane leads to a server that is not what it was, or that is not of use while a

@@ -8,12 +8,14 @@
 //! opens another while all are busy; a [`Ticket`] goes along with the request, and hands each piece
 //! of the reply to its client.
 
+mod editing;
 mod group;
 mod ticket;
 
+pub use editing::Editing;
 pub use flow::lanes::{Limits, Load, Loaded, Need, Norm, Room, Upkeep};
-pub use group::{Group, Key, Known, Lane, Picked};
-pub use ticket::{Attendant, Editing, Needs, Ticket, Told, is_for_another};
+pub use group::{Group, Key, Known, Lane, Picked, is_to_cancel};
+pub use ticket::{Attendant, Needs, Ticket, Told, is_for_another};
 use wire::postgres::reply::{Run, Scanner};
 
 /// Where replies end, for [`flow::lane`].

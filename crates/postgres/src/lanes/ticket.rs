@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::rc::{Rc, Weak};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use flow::answers::{Place, Verdict};
@@ -9,11 +10,12 @@ use flow::lane::Fate;
 use wire::postgres::backend::{Fields, tag};
 use wire::postgres::sqlstate;
 
-use super::Loaded;
 use super::group::{Known, Lane};
-use crate::client::{Again, Client, Repeat};
+use super::{Editing, Loaded};
+use crate::client::{AHEAD_MAX, Again, Client, Repeat};
+use crate::database::Database;
 use crate::pipeline::round::messages;
-use crate::pipeline::script::{Heard, Script};
+use crate::pipeline::script::Heard;
 use crate::plan::Plan;
 use crate::slow::{self, Slow};
 
@@ -88,14 +90,6 @@ pub enum Told {
     Withheld(Again),
 }
 
-/// A reply that is edited, and what of it is not whole yet.
-#[derive(Default)]
-pub struct Editing {
-    /// What is expected.
-    pub script: Script,
-    rest: Vec<u8>,
-}
-
 /// Hands replies to tickets: the owner of one lane.
 pub struct Attendant {
     known: Rc<Known>,
@@ -112,18 +106,24 @@ impl Attendant {
     fn lane(&self) -> Option<Rc<Lane>> {
         self.lane.get()?.upgrade()
     }
+
+    /// Tells a client a piece of a reply. A lane that says what it was not asked is given up.
+    #[inline]
+    fn tell(&self, ticket: &mut Ticket, bytes: &[u8], is_last: bool) {
+        if !ticket.reply(&self.known, bytes, is_last)
+            && let Some(lane) = self.lane()
+        {
+            lane.handle.close();
+        }
+    }
 }
 
 impl flow::lane::Owner<Ticket> for Attendant {
     #[inline]
     fn reply(&mut self, ticket: &mut Ticket, bytes: &[u8], last: Option<Duration>) {
-        if !ticket.reply(&self.known, bytes, last.is_some())
-            && let Some(lane) = self.lane()
-        {
-            lane.handle.close();
-        }
+        self.tell(ticket, bytes, last.is_some());
         if let Some(ran) = last {
-            ticket.end(&self.known, ran);
+            ticket.end(&self.known, ran, Ticket::count);
             if self.known.prepared.borrow().is_crowded()
                 && let Some(lane) = self.lane()
             {
@@ -132,14 +132,34 @@ impl flow::lane::Owner<Ticket> for Attendant {
         }
     }
 
+    fn shared(&mut self, ticket: &mut Ticket, bytes: &[u8], ran: Duration) {
+        self.tell(ticket, bytes, true);
+        ticket.end(&self.known, ran, Ticket::count_shared);
+    }
+
+    fn apart(&mut self, ticket: Ticket) {
+        ticket.set_apart(&self.known);
+    }
+
     fn aside(&mut self, bytes: &[u8]) {
         // A setting that changed on its own (the configuration was read anew): this lane is no
         // longer what its clients asked for.
         if bytes.first() == Some(&tag::PARAMETER_STATUS)
             && let Some(lane) = self.lane()
         {
+            self.known.is_doubtful.set(true);
             lane.handle.quarantine();
         }
+    }
+
+    /// Of lanes whose [patience](flow::lane::Limits::patience) is not zero: nobody waits behind
+    /// the reply there, as a rule, so that it is read as fast as its client takes it.
+    fn poll_taken(&mut self, head: Option<&Ticket>, cx: &mut Context<'_>) -> Poll<()> {
+        head.map_or(Poll::Ready(()), |ticket| ticket.client.outlet.poll_drained(cx, AHEAD_MAX))
+    }
+
+    fn are_of_one(&self, one: &Ticket, other: &Ticket) -> bool {
+        one.is_of(&other.client)
     }
 }
 
@@ -271,8 +291,10 @@ impl Ticket {
         }
     }
 
+    /// The reply is whole. `ran`: for how long the server had the request to itself; `count` notes
+    /// it where the client has its answer.
     #[inline]
-    fn end(&mut self, lane: &Known, ran: Duration) {
+    fn end(&mut self, lane: &Known, ran: Duration, count: impl FnOnce(&Self, &Known, Duration)) {
         match self.told {
             Told::Withheld(again) => {
                 self.undo(Some(lane));
@@ -282,9 +304,7 @@ impl Ticket {
                 self.is_asked_again(again);
             }
             _ => {
-                self.plan.note(ran);
-                lane.norm.note(ran);
-                self.count(lane, ran);
+                count(self, lane, ran);
                 self.client.answered(self.within);
             }
         }
@@ -292,18 +312,17 @@ impl Ticket {
 
     #[inline]
     fn count(&self, lane: &Known, ran: Duration) {
+        self.plan.note(ran);
+        lane.norm.note(ran);
         let took = lane.heard.get().saturating_duration_since(self.asked);
         // What the lane has read was there a little before the clock was.
         let queued = took.saturating_sub(ran);
         lane.answered.set(lane.answered.get() + 1);
         lane.latencies.observe(queued, ran);
         let Some(database) = self.client.database() else { return };
+        self.count_query(lane, database);
         database.count(|totals| {
             totals.assignments += 1;
-            totals.transactions += u64::from(!self.within);
-            totals.queries += 1;
-            totals.lane_queries += 1;
-            totals.replica_queries += u64::from(lane.is_replica);
             totals.transaction_time += if self.within { Duration::ZERO } else { ran };
             totals.query_time += ran;
             totals.wait_time += queued;
@@ -315,6 +334,48 @@ impl Ticket {
             way: "lane",
             plans: std::slice::from_ref(&self.plan),
         });
+    }
+
+    /// As [`count`](Self::count), where it was asked for another client: the server's time counts
+    /// there.
+    fn count_shared(&self, lane: &Known, ran: Duration) {
+        lane.shared.inc();
+        let took = lane.heard.get().saturating_duration_since(self.asked);
+        let queued = took.saturating_sub(ran);
+        lane.latencies.queue.observe(queued);
+        lane.latencies.total.observe(took);
+        let Some(database) = self.client.database() else { return };
+        self.count_query(lane, database);
+        database.count(|totals| {
+            totals.shared_queries += 1;
+            totals.wait_time += queued;
+        });
+    }
+
+    #[inline]
+    fn count_query(&self, lane: &Known, database: &Database) {
+        database.count(|totals| {
+            totals.transactions += u64::from(!self.within);
+            totals.queries += 1;
+            totals.lane_queries += 1;
+            totals.replica_queries += u64::from(lane.is_replica);
+        });
+    }
+
+    pub(super) fn is_of(&self, client: &Rc<Client>) -> bool {
+        Rc::ptr_eq(&self.client, client)
+    }
+
+    /// Whether its client hears no answer: it has had it cancelled, or has left.
+    pub(super) fn is_for_nobody(&self) -> bool {
+        self.client.wants_cancel() || self.client.outlet.is_closed()
+    }
+
+    /// It had joined a request whose reply is too long to be kept for it. It was not sent itself.
+    fn set_apart(mut self, lane: &Known) {
+        self.undo(Some(lane));
+        let (request, attempts) = (self.request.clone(), self.attempts);
+        self.client.again(self.place, Repeat { request, attempts, again: Again::Alone });
     }
 
     /// The lane has ended before the reply did. What may have run is asked again, though not for
@@ -349,77 +410,6 @@ fn answers_nothing(reply: &[u8]) -> bool {
             others().next().is_some_and(|message| message.tag == tag::READY_FOR_QUERY)
         }
         _ => false,
-    }
-}
-
-impl Editing {
-    /// With a script.
-    pub fn new(script: Script) -> Self {
-        Self { script, rest: Vec::new() }
-    }
-
-    /// Tells the client its part, in its place; false when the server said what it was not asked.
-    /// `within`: this is the end of it, and says that the client is in a transaction.
-    fn tell(
-        &mut self,
-        lane: &Known,
-        (client, place): (&Client, Place),
-        bytes: &[u8],
-        is_last: bool,
-        within: bool,
-    ) -> bool {
-        let joined;
-        let bytes = if self.rest.is_empty() {
-            bytes
-        } else {
-            self.rest.extend_from_slice(bytes);
-            joined = std::mem::take(&mut self.rest);
-            &joined
-        };
-        let mut pieces = Vec::new();
-        let failed = || {
-            if let Some(database) = client.database() {
-                database.count(|totals| totals.errors += 1);
-            }
-        };
-        let heard = self.script.hear(bytes, &mut |heard| match heard {
-            Heard::Bytes(piece) => pieces.push(piece),
-            Heard::Name(outcome) => client.named(outcome),
-            Heard::Refused(why) => {
-                failed();
-                client.hears(place, &pieces, false);
-                pieces.clear();
-                client.hears(place, &[&client.refused(why)], false);
-            }
-            Heard::Prepared(number) => lane.prepared.borrow_mut().confirmed(number),
-            Heard::NotPrepared(number) => lane.prepared.borrow_mut().not_prepared(number),
-            Heard::Forgotten { number, left_out } => {
-                lane.prepared.borrow_mut().closed(number, left_out);
-            }
-            Heard::Shape(number, shape) => lane.prepared.borrow_mut().described(number, shape),
-            Heard::Failed { swallowed, .. } => {
-                if !swallowed {
-                    failed();
-                }
-                client.set_failed(true);
-            }
-            _ => {}
-        });
-        let taken = match heard {
-            Ok(taken) => taken,
-            Err(unasked) => {
-                tracing::error!(%unasked, "a lane is given up");
-                return false;
-            }
-        };
-        // The last byte of the last message is the transaction's status.
-        if within && let Some((_, before)) = pieces.last_mut().and_then(|last| last.split_last()) {
-            pieces.pop();
-            pieces.extend([before, if client.has_failed() { b"E" } else { b"T" }]);
-        }
-        client.hears(place, &pieces, is_last);
-        self.rest = bytes[taken..].to_vec();
-        true
     }
 }
 

@@ -114,6 +114,12 @@ impl SessionSettings {
         Some(statement(name, begun))
     }
 
+    /// A server has refused, within a transaction, the value of this one that the session began
+    /// with: it has none from now on. What it is now the transaction's end tells.
+    pub fn not_begun_with(&mut self, name: &str) {
+        self.startup.remove(name);
+    }
+
     /// What brings back what the session began with, after a change that has a server opened bare
     /// forget it.
     pub fn begun_with(&self, change: &Change) -> Vec<Setting> {

@@ -11,7 +11,7 @@ use super::summary::{Summary, summarise};
 use super::told::Told;
 use super::{End, Session};
 use crate::backends::{Ask, Backend, Standing};
-use crate::client::{CalledOff, Target};
+use crate::client::{CalledOff, Client, Target};
 use crate::connection::{Key, RefusedSetting, ServerState};
 use crate::lanes::Loaded;
 use crate::pipeline::round::{Cut, cut};
@@ -26,7 +26,7 @@ const CANCEL_TURN: Duration = Duration::from_millis(10);
 pub(super) const GONE_TURN: Duration = Duration::from_secs(1);
 
 /// A statement got no server connection.
-enum Unserved {
+pub(super) enum Unserved {
     /// Its client hears why.
     Refused(Refusal),
     /// It is not to wait any more.
@@ -37,11 +37,22 @@ impl Session {
     /// Serves the client on a server connection of its own until the two can part.
     pub(super) async fn lease(&mut self, read: bool) -> Result<(), End> {
         let wanted = Instant::now();
-        let (mut lease, _loaded) = match self.leased(read, wanted).await {
-            Ok(leased) => leased,
-            Err(Unserved::Refused(refusal)) => return self.refuse_round(refusal),
-            Err(Unserved::CalledOff(why)) => return self.called_off(why),
-        };
+        match self.leased(read, wanted).await {
+            Ok((lease, _loaded)) => self.serve_by(lease, wanted).await,
+            Err(why) => self.not_served(why),
+        }
+    }
+
+    /// The round at the start of the inbox gets no server connection.
+    pub(super) fn not_served(&mut self, why: Unserved) -> Result<(), End> {
+        match why {
+            Unserved::Refused(refusal) => self.refuse_round(refusal),
+            Unserved::CalledOff(why) => self.called_off(why),
+        }
+    }
+
+    /// Serves the client on this server connection until the two can part.
+    pub(super) async fn serve_by(&mut self, mut lease: Leased, wanted: Instant) -> Result<(), End> {
         lease.record.lent(self.client.id);
         self.database.count(|totals| {
             totals.assignments += 1;
@@ -107,18 +118,8 @@ impl Session {
         read: bool,
         wanted: Instant,
     ) -> Result<(Leased, Option<Loaded>), Unserved> {
-        let client = self.client.clone();
-        let _waiting = client.waits(wanted);
-        let called_off = std::future::poll_fn(|cx| client.poll_called_off(cx));
-        let probe = self.told.probe();
-        tokio::select! {
-            biased;
-            leased = self.lent(read, wanted) => leased.map_err(Unserved::Refused),
-            why = called_off => Err(Unserved::CalledOff(why)),
-            () = client.outlet.broken(GONE_TURN, &probe) => {
-                Err(Unserved::CalledOff(CalledOff::Closed))
-            }
-        }
+        let (client, probe) = (self.client.clone(), self.told.probe());
+        waits_for(&client, &probe, wanted, self.lent(read, wanted)).await
     }
 
     /// The round at the start of the inbox is not to wait for a server any more.
@@ -223,22 +224,6 @@ impl Session {
         found.map_err(|why| Refusal::error(sqlstate::CANNOT_CONNECT, why.to_string()))
     }
 
-    /// No server connection could be had: the round at the start of the inbox is answered with an
-    /// error, and what was begun here has failed.
-    pub(super) fn refuse_round(&mut self, refusal: Refusal) -> Result<(), End> {
-        let len = match cut(&self.inbox, usize::MAX) {
-            Cut::Query(len) | Cut::Extended(len) => len,
-            // The rest of it is still to come: there is no telling where it ends.
-            _ => {
-                let refusal = Refusal { severity: Severity::Fatal, ..refusal };
-                return Err(End::Refused(refusal));
-            }
-        };
-        self.inbox.drain(..len);
-        self.refuse(&refusal);
-        Ok(())
-    }
-
     /// Whether the round at the start may be sent to a server while a transaction is only begun
     /// here.
     pub(super) fn begins_read_only(&self) -> bool {
@@ -276,6 +261,25 @@ impl Session {
 
     fn summary(&self, len: usize) -> Summary {
         summarise(&self.inbox[..len], &self.client.names(), &self.database, self.scope)
+    }
+}
+
+/// Waits for a server connection, unless the statement is cancelled or its client goes meanwhile.
+pub(super) async fn waits_for<T>(
+    client: &Rc<Client>,
+    probe: &[u8],
+    wanted: Instant,
+    served: impl Future<Output = Result<T, Refusal>>,
+) -> Result<T, Unserved> {
+    let _waiting = client.waits(wanted);
+    let called_off = std::future::poll_fn(|cx| client.poll_called_off(cx));
+    tokio::select! {
+        biased;
+        served = served => served.map_err(Unserved::Refused),
+        why = called_off => Err(Unserved::CalledOff(why)),
+        () = client.outlet.broken(GONE_TURN, probe) => {
+            Err(Unserved::CalledOff(CalledOff::Closed))
+        }
     }
 }
 

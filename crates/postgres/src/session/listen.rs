@@ -252,12 +252,13 @@ impl Session {
                 Poll::Pending => Poll::Pending,
             }
         });
+        let probe = self.told.probe();
         let late = tokio::time::sleep_until(self.patience.deadline(Instant::now()).into());
         tokio::select! {
             biased;
             confirmed = confirmed => confirmed,
             () = late => Ok(Waited::Late),
-            () = self.client.outlet.gone(GONE_TURN) => Err(End::Gone),
+            () = self.client.outlet.broken(GONE_TURN, &probe) => Err(End::Gone),
         }
     }
 

@@ -11,10 +11,13 @@
 mod batch;
 mod begin;
 mod effect;
+mod fly;
+mod inbox;
 mod lease;
 mod listen;
 mod parts;
 mod patience;
+mod refuse;
 mod relay;
 mod ride;
 pub mod startup;
@@ -25,13 +28,12 @@ mod way;
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use flow::limit::Permit;
 use flow::memory::MemoryShare;
 use flow::workers::PARSE;
-use wire::postgres::backend::{Status, put_ready_for_query};
+use wire::postgres::backend::Status;
 use wire::postgres::frame::{self, FrameError};
 use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, sqlstate};
@@ -52,6 +54,7 @@ use patience::{
     Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout, setting_duration,
     sooner,
 };
+use refuse::LeftOut;
 use told::Told;
 use way::Way;
 
@@ -61,10 +64,6 @@ const IN_FLIGHT_MAX: usize = 64;
 const BUSY_TURN: Duration = Duration::from_millis(10);
 /// What each client takes beside what it points to.
 pub const CLIENT_BYTES: usize = size_of::<Client>() + size_of::<Session>();
-/// So much of what a client has sent counts for nothing.
-const INBOX_FREE: usize = 256 * 1024;
-/// Of the memory for what a client sent so much is kept while nothing is in it.
-const INBOX_KEPT: usize = 256;
 
 /// Why a session ends.
 #[derive(Debug)]
@@ -102,6 +101,10 @@ pub struct Session {
     user: Arc<str>,
     mode: Mode,
     lanes_on: bool,
+    /// Its reads may be asked together with equal ones.
+    shares_reads: bool,
+    /// Its read in flight has joined another, whose answer it hears.
+    has_joined: bool,
     /// Point statements that come as text are prepared.
     prepares_points: bool,
     consistency: Consistency,
@@ -124,7 +127,8 @@ pub struct Session {
     groups: Vec<Option<Rc<Group>>>,
     /// Bytes of the client that are not dealt with.
     inbox: Vec<u8>,
-    /// What they take of the memory that all clients have for that, beyond [`INBOX_FREE`].
+    /// What they take of the memory that all clients have for that, beyond a little that counts for
+    /// nothing.
     held: MemoryShare,
     /// A transaction that no server has heard of.
     begun: Option<Begun>,
@@ -132,6 +136,8 @@ pub struct Session {
     riding: Option<Rc<Lane>>,
     /// The session has state on its server connection.
     pinned: bool,
+    /// What is still to come of a round that was refused.
+    left_out: Option<LeftOut>,
     /// The client has ended its sending side, and is still to have its answers.
     has_ended: bool,
     last_write: LastWrite,
@@ -165,6 +171,8 @@ impl Session {
                 database.and_then(|database| database.lanes),
                 configured.lanes.on,
             ),
+            shares_reads: of(None, database.and_then(|of| of.share_reads), configured.share_reads),
+            has_joined: false,
             prepares_points: configured.prepare_points && mode == Mode::Transaction,
             consistency: database
                 .and_then(|database| database.consistency)
@@ -186,6 +194,7 @@ impl Session {
             inbox: Vec::new(),
             held: front.shared.held.none(),
             begun: None,
+            left_out: None,
             has_ended: false,
             riding: None,
             pinned: mode == Mode::Session || settings.pins(),
@@ -300,6 +309,9 @@ impl Session {
 
     /// Deals with what stands at the start of the inbox; false when more bytes are wanted.
     async fn step(&mut self) -> Result<bool, End> {
+        if let Some(left_out) = self.left_out {
+            return self.skip(left_out);
+        }
         if let Some(begun) = &self.begun
             && let Some((Duration::ZERO, refusal)) = self.patience.in_transaction(begun.since, None)
             && self.client.in_flight() == 0
@@ -326,7 +338,8 @@ impl Session {
                 return Ok(false);
             }
             let (request, plan) = (self.take(len), plan.clone());
-            return self.ride(request, plan, 0).await.map(|()| true);
+            let sharing = self.may_share_read(&plan);
+            return self.ride(request, plan, 0, sharing).await.map(|()| true);
         }
         // What comes before it is answered first.
         if self.client.in_flight() > 0 {
@@ -336,6 +349,7 @@ impl Session {
         match way {
             Way::Ride(_) => {}
             Way::Lease { read } => Box::pin(self.lease(read)).await?,
+            Way::Fly(plan) => Box::pin(self.fly(len, plan)).await?,
             Way::Batch(plan) => Box::pin(self.batch(plan, len)).await?,
             Way::Begin(form, sql) => self.begin(form, sql, len),
             Way::End(command) => self.end(command, len),
@@ -368,8 +382,7 @@ impl Session {
             Cut::Sync(len) => {
                 self.settled().await;
                 if !self.client.has_repeats() {
-                    self.say_ready();
-                    self.inbox.drain(..len);
+                    self.answer_sync(len);
                 }
             }
             Cut::Nothing(len) => drop(self.inbox.drain(..len)),
@@ -383,15 +396,6 @@ impl Session {
 
     fn is_unsure(&self, len: usize) -> bool {
         summary::is_unsure(&self.inbox[..len], &self.client.names())
-    }
-
-    /// The first bytes of the inbox, taken out of it.
-    fn take(&mut self, len: usize) -> Rc<[u8]> {
-        let taken = Rc::from(&self.inbox[..len]);
-        self.inbox.drain(..len);
-        self.inbox.shrink_to(INBOX_KEPT);
-        self.release_held();
-        taken
     }
 
     fn garbage(&self) -> End {
@@ -414,72 +418,9 @@ impl Session {
         }
     }
 
-    /// Answers a round with an error; what is begun here has failed by that.
-    fn refuse(&self, refusal: &Refusal) {
-        self.client.set_failed(self.begun.is_some());
-        self.client.refuse(refusal, self.status());
-    }
-
-    fn say_ready(&self) {
-        let status = self.status();
-        let mut out = Vec::with_capacity(6);
-        put_ready_for_query(&mut out, status);
-        self.client.outlet.send(&out);
-    }
-
     /// Waits until nothing is in flight.
     async fn settled(&self) {
         std::future::poll_fn(|cx| self.client.poll_settled(cx)).await;
-    }
-
-    /// Waits for bytes of the client, or for something else to do.
-    async fn read(&mut self) -> Result<(), End> {
-        std::future::poll_fn(|cx| {
-            let has_mail = self.client.poll_mail(cx) && self.mail_may_go();
-            if self.client.poll_called(cx).is_ready() || has_mail {
-                return Poll::Ready(Ok(()));
-            }
-            match ready!(self.poll_fill(cx)) {
-                Ok(came) => {
-                    self.has_ended = !came;
-                    Poll::Ready(Ok(()))
-                }
-                Err(_) => Poll::Ready(Err(End::Gone)),
-            }
-        })
-        .await
-    }
-
-    /// Reads into the inbox; false when the client has ended its side.
-    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<bool>> {
-        let (inbox, database) = (&mut self.inbox, &self.database);
-        let mut into = Some(|bytes: Option<&[u8]>| {
-            let came = bytes.unwrap_or_default();
-            database.count(|totals| totals.received += came.len() as u64);
-            inbox.extend_from_slice(came);
-            bytes.is_some()
-        });
-        let read = self.client.outlet.poll_read_with(cx, &mut into);
-        if self.inbox.len() > INBOX_FREE && !self.hold() {
-            let what = "the memory for messages (postgres.held-messages) is used up";
-            self.client.kill(Refusal::fatal(sqlstate::OUT_OF_MEMORY, what));
-        }
-        read
-    }
-
-    /// Takes memory for what is in the inbox by now; whether there is as much.
-    #[cold]
-    fn hold(&mut self) -> bool {
-        let more = self.inbox.len().saturating_sub(INBOX_FREE + self.held.bytes());
-        // Not for each piece of a message.
-        more == 0 || self.held.grow(more.next_multiple_of(INBOX_FREE))
-    }
-
-    /// Gives back what the inbox takes no longer.
-    fn release_held(&mut self) {
-        if self.held.bytes() > 0 {
-            self.held.shrink_to(self.inbox.len().saturating_sub(INBOX_FREE));
-        }
     }
 
     /// What is known of a statement.

@@ -24,6 +24,7 @@ use super::patience::{Limit, idle_in_transaction_timeout, idle_timeout, read_tim
 use super::study::Study;
 use super::{End, Session};
 use crate::backends::Standing;
+use crate::client::AHEAD_MAX;
 use crate::connection::{Connection, gives_rights, is_refused_for_good, refusal_of};
 use crate::pipeline::round::{Cut, cut, ends_within};
 use crate::pipeline::settings::Setting;
@@ -31,8 +32,6 @@ use crate::settings::{Mode, Route};
 pub(super) use state::Relay;
 use state::Round;
 
-/// While so much waits to be sent to one side, nothing is read from the other.
-const AHEAD_MAX: usize = 256 * 1024;
 /// Turns in a row before the worker's other clients have theirs.
 const IN_A_ROW_MAX: u32 = 4;
 
@@ -87,13 +86,7 @@ impl Session {
     async fn turns(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
         let mut in_a_row = 0;
         loop {
-            if !relay.restoring
-                && let Some(begun) = relay.restores.pop_front()
-            {
-                // The round that resets has not failed, so neither has its transaction.
-                relay.restoring = true;
-                server.ask_to_restore(begun);
-            }
+            self.goes_on_restoring(relay, server);
             if self.mail_may_go_beside(relay, server) {
                 self.tell_mail()?;
             }
@@ -155,6 +148,21 @@ impl Session {
         }
     }
 
+    /// Asks for what is to be brought back next; behind the last of it the client hears what was
+    /// held.
+    fn goes_on_restoring(&self, relay: &mut Relay, server: &mut Connection) {
+        if relay.restoring {
+            return;
+        }
+        if let Some(begun) = relay.restores.pop_front() {
+            // The round that resets has not failed, so neither has its transaction.
+            relay.restoring = true;
+            server.ask_to_restore(begun, relay.open);
+        } else if !relay.held.is_empty() {
+            self.client.outlet.send(&std::mem::take(&mut relay.held));
+        }
+    }
+
     /// Where a client sends nothing more and the server waits for more of it, as amid a COPY, it is
     /// to hear so behind all that was sent, and ends that.
     fn ends_with_client(&self, relay: &Relay, server: &mut Connection) {
@@ -195,11 +203,18 @@ impl Session {
             self.client.outlet.send(&std::mem::take(&mut relay.held));
             return Ok(true);
         }
-        // A transaction has failed by that.
-        let mut fatal = relay.open || !is_refused_for_good(&refusal);
+        let mut fatal = !is_refused_for_good(&refusal);
+        if relay.open && !fatal {
+            // What the client asks next waits for that, as for what restores.
+            relay.restoring = true;
+            server.ask_to_undo_restore();
+        }
         if !fatal && let Some(Setting { name, .. }) = relay.is_not_restored(begun) {
             fatal = gives_rights(&name);
-            self.settings.refused(&name);
+            match relay.open {
+                true => self.settings.not_begun_with(&name),
+                false => drop(self.settings.refused(&name)),
+            }
             self.tell_refused(vec![(name, refusal.clone())]);
         }
         if fatal {

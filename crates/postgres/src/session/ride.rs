@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Instant;
 
-use flow::lane::Full;
+use flow::lane::{Full, Placement};
 use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, sqlstate};
 
@@ -27,12 +27,17 @@ impl Session {
         request: Rc<[u8]>,
         plan: Rc<Plan>,
         attempts: u8,
+        may_share: bool,
     ) -> Result<(), End> {
         let now = Instant::now();
         if self.client.in_flight() > 0 {
             // Answers come in the order of the questions only from the lane that has those before.
-            let lane = self.riding.clone().filter(|lane| lane.handle.has_room());
-            if lane.is_some_and(|lane| self.put(&lane, &request, plan, attempts, now)) {
+            // Behind one that has joined another nothing goes out: should it be asked again, it
+            // would be asked behind that.
+            let is_behind = |lane: &Rc<Lane>| !self.has_joined && lane.handle.has_room();
+            let lane = self.riding.clone().filter(is_behind);
+            let asking = Asking { plan, attempts, may_share, at: now };
+            if lane.is_some_and(|lane| self.put(&lane, &request, asking)) {
                 return Ok(());
             }
             // Those that are to be asked again come first.
@@ -54,14 +59,18 @@ impl Session {
                 return self.called_off(why);
             }
         };
+        let asking = Asking { plan, attempts, may_share, at: now };
         if let Some(lane) = lane
-            && self.put(&lane, &request, plan, attempts, now)
+            && self.put(&lane, &request, asking.clone())
         {
             self.riding = Some(lane);
             return Ok(());
         }
         self.put_back(&request);
-        Box::pin(self.lease(!within)).await
+        if may_share && !on_primary && self.may_fly(&asking.plan) {
+            return Box::pin(self.fly(request.len(), asking.plan)).await;
+        }
+        Box::pin(self.lease(!on_primary)).await
     }
 
     /// Asks again what got no answer: one after the other, each on a lane where its statement is
@@ -86,7 +95,7 @@ impl Session {
                     "the server connection broke while the statement was running",
                 ),
                 Again::Elsewhere => Box::pin(self.lease(false)).await?,
-                Again::Same => self.ask_there(attempts).await?,
+                Again::Same | Again::Alone => self.ask_there(attempts).await?,
             }
             self.settled().await;
             if self.client.has_repeats() {
@@ -127,8 +136,9 @@ impl Session {
         match way {
             super::way::Way::Ride(plan) => {
                 let request = self.take(len);
-                self.ride(request, plan, attempts).await
+                self.ride(request, plan, attempts, false).await
             }
+            super::way::Way::Fly(_) => Box::pin(self.lease(true)).await,
             _ => Box::pin(self.lease(false)).await,
         }
     }
@@ -145,7 +155,7 @@ impl Session {
     }
 
     /// The lanes that a read may take now.
-    fn group(&mut self, on_primary: bool) -> Option<Rc<Group>> {
+    pub(super) fn group(&mut self, on_primary: bool) -> Option<Rc<Group>> {
         let backend = self.reader(on_primary)?;
         let number = backend.number();
         if self.groups.len() <= number {
@@ -188,13 +198,11 @@ impl Session {
     }
 
     /// Puts a request on a lane; false where the lane does not take it.
-    fn put(
+    pub(super) fn put(
         &mut self,
         lane: &Rc<Lane>,
         request: &Rc<[u8]>,
-        plan: Rc<Plan>,
-        attempts: u8,
-        now: Instant,
+        Asking { plan, attempts, may_share, at }: Asking,
     ) -> bool {
         // What is written must be sent: the server would not have what it is taken to have.
         if !lane.handle.has_room() || lane.known.strings != self.scope.strings {
@@ -203,13 +211,21 @@ impl Session {
         let is_query = request.first() == Some(&tag::QUERY);
         let is_point = is_query && self.lifts(&plan, &request[5..request.len() - 1]);
         let within = self.begun.is_some();
+        let joining = match may_share {
+            // What it has not taken yet is no concern of those it would join.
+            true if self.client.in_flight() == 0 && self.client.outlet.spilled() == 0 => {
+                Joining::Joins
+            }
+            true => Joining::IsJoined,
+            false => Joining::Never,
+        };
         let ticket = |script, needs| Ticket {
             client: self.client.clone(),
             place: self.client.asks(),
             plan,
             request: request.clone(),
             attempts,
-            asked: now,
+            asked: at,
             script,
             loaded: lane.known.load.one(),
             told: Told::Nothing,
@@ -218,25 +234,31 @@ impl Session {
             within,
         };
         let mut names = self.client.names();
-        let is_put = if is_query && !is_point {
+        let placement = if is_query && !is_point {
             names.query();
             let editing = within.then(|| Box::new(Editing::new(Script::of_query())));
-            let ticket = ticket(editing, None);
-            push(lane, ticket, now, request)
+            push(lane, ticket(editing, None), joining, request)
         } else {
-            self.put_composed(lane, request, is_point, &mut names, now, ticket)
+            self.put_composed(lane, request, is_point, &mut names, joining, ticket)
         };
         drop(names);
-        if is_put {
+        if let Some(placement) = placement {
+            self.has_joined = placement == Placement::Joined;
             if let Some(begun) = &mut self.begun {
                 begun.has_read = true;
             }
-            self.client.seen().asked.set(Some(now));
-            lane.known.record.asked(now);
+            self.client.seen().asked.set(Some(at));
+            lane.known.record.asked(at);
             self.front.shared.metrics.ridden.inc();
             self.front.shared.metrics.points.add(is_point.into());
         }
-        is_put
+        placement.is_some()
+    }
+
+    /// Whether a read may be asked together with equal ones of other clients: all of them see the
+    /// same, at whatever moment it runs.
+    pub(super) fn may_share_read(&self, plan: &Plan) -> bool {
+        self.shares_reads && plan.steady
     }
 
     /// Whether a text is a point statement; what was lifted out of it is then in the draft.
@@ -256,9 +278,9 @@ impl Session {
         request: &[u8],
         is_point: bool,
         names: &mut Names,
-        now: Instant,
+        joining: Joining,
         ticket: impl FnOnce(Option<Box<Editing>>, Option<Needs>) -> Ticket,
-    ) -> bool {
+    ) -> Option<Placement> {
         let mut draft = self.front.draft.borrow_mut();
         let Draft { out, script, fresh, lifted } = &mut *draft;
         out.clear();
@@ -280,7 +302,7 @@ impl Session {
             && messages(request).filter_map(name_in).any(|name| composer.holds(name) != Holds::Yes)
         {
             // It waits for what a server says.
-            return false;
+            return None;
         }
         let composed = if is_point {
             composer.point(lifted, true, Fate::Pass, out, script);
@@ -294,16 +316,54 @@ impl Session {
         let needs = needed.filter(|_| !is_refused).map(|number| Needs { number, parsed });
         let edits = self.begun.is_some() || !script.is_plain();
         let editing = edits.then(|| Box::new(Editing::new(script.take())));
-        let is_put = composed.is_ok() && push(lane, ticket(editing, needs), now, out);
-        if !is_put {
+        let joining = if only_runs(out) { joining } else { Joining::Never };
+        let placed = composed.ok().and_then(|()| push(lane, ticket(editing, needs), joining, out));
+        if placed.is_none() {
             names.undo_since(mark);
         }
-        is_put
+        placed
     }
 }
 
-/// Puts a request on a lane; false where the lane does not take it.
-fn push(lane: &Lane, ticket: Ticket, now: Instant, request: &[u8]) -> bool {
-    let pushed = lane.handle.push(ticket, 1, now, |out| out.extend_from_slice(request));
-    pushed.map_err(|Full(ticket)| ticket.client.asks_not(ticket.place)).is_ok()
+/// A read on its way to a lane.
+#[derive(Clone)]
+pub(super) struct Asking {
+    pub(super) plan: Rc<Plan>,
+    /// How often it was asked before.
+    pub(super) attempts: u8,
+    /// Whether it may be asked together with equal ones.
+    pub(super) may_share: bool,
+    pub(super) at: Instant,
+}
+
+/// What a request on a lane may have to do with equal ones that wait there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Joining {
+    /// Nothing.
+    Never,
+    /// They may join it.
+    IsJoined,
+    /// The same, and it joins one of them.
+    Joins,
+}
+
+/// Whether messages to a server do no more than run what is prepared there: what one of them
+/// prepares or closes is kept in mind once for each that was sent.
+fn only_runs(messages_out: &[u8]) -> bool {
+    messages(messages_out)
+        .all(|of| matches!(of.tag, tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::SYNC))
+}
+
+/// Puts a request on a lane; `None` where the lane does not take it.
+fn push(lane: &Lane, ticket: Ticket, joining: Joining, request: &[u8]) -> Option<Placement> {
+    let asked = ticket.asked;
+    let placed = match joining {
+        Joining::Never => lane
+            .handle
+            .push(ticket, 1, asked, |out| out.extend_from_slice(request))
+            .map(|()| Placement::Pushed),
+        Joining::IsJoined => lane.handle.push_or_join(ticket, false, asked, request),
+        Joining::Joins => lane.handle.push_or_join(ticket, true, asked, request),
+    };
+    placed.map_err(|Full(ticket)| ticket.client.asks_not(ticket.place)).ok()
 }

@@ -23,6 +23,8 @@ const NORMS_MAX: Duration = Duration::from_millis(100);
 pub(super) enum Way {
     /// Onto a lane.
     Ride(Rc<Plan>),
+    /// To a server connection, with equal reads that wait for one.
+    Fly(Rc<Plan>),
     /// Into a transaction with others.
     Batch(Rc<Plan>),
     /// To a server connection of its own; a read may go to a replica.
@@ -96,6 +98,7 @@ impl Session {
             Kind::Read if self.may_ride(&plan) && self.is_quick(&plan, &self.front.norm) => {
                 Way::Ride(plan)
             }
+            Kind::Read if self.may_fly(&plan) => Way::Fly(plan),
             Kind::Read => Way::Lease { read: true },
             Kind::Write if self.may_batch(&plan) => Way::Batch(plan),
             // A form that a server could refuse is sent at once.
@@ -146,7 +149,7 @@ impl Session {
         }
     }
 
-    fn may_ride(&self, plan: &Plan) -> bool {
+    pub(super) fn may_ride(&self, plan: &Plan) -> bool {
         self.lanes_on
             && self.mode == Mode::Transaction
             && !self.pinned

@@ -43,6 +43,9 @@ pub struct DatabaseSettings {
     /// Whether proven reads may share server connections.
     #[serde(default)]
     pub lanes: Option<bool>,
+    /// In place of `share-reads` of `[postgres]`.
+    #[serde(default)]
+    pub share_reads: Option<bool>,
     /// Where statements go: `auto`, `primary` or `replica`.
     #[serde(default)]
     pub route: Option<Route>,

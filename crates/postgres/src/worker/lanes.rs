@@ -55,6 +55,7 @@ impl Front {
             // A session that still knows it would open lanes nobody else sees.
             Rc::strong_count(group) > 1 || group.figures().0 > 0
         });
+        self.flights.close_lost(now, hung);
         self.make_way(now);
     }
 
@@ -114,6 +115,14 @@ impl Front {
         if given == 0 && gives == Gives::Any {
             flow::lanes::Group::make_way(&alike, lanes::Need::Any, now);
         }
+    }
+
+    /// A lane to these servers that has no request, and had none for so long, ends. Whether there
+    /// is one, or one that ends already.
+    pub(super) fn give_up_unused_lane(&self, key: &Key, unused: Duration, now: Instant) -> bool {
+        let alike = self.groups_of(key);
+        let alike: Vec<_> = alike.iter().map(|of| &***of).collect();
+        flow::lanes::Group::give_up_unused(&alike, unused, now)
     }
 
     /// A lane to these servers ends once it has answered what it has. Whether there is one, or one

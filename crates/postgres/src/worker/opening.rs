@@ -15,7 +15,7 @@ use wire::postgres::Refusal;
 use super::{Front, Leased};
 use crate::backends::Standing;
 use crate::connection::ServerState;
-use crate::lanes::{Attendant, Group, Known, Lane, Replies, Ticket};
+use crate::lanes::{Attendant, Group, Known, Lane, Norm, Replies, Ticket};
 use crate::pipeline::names::Limits;
 use crate::pipeline::prepared::Prepared;
 use crate::pipeline::settings::strings_of;
@@ -24,14 +24,24 @@ impl Front {
     /// Opens another lane of a group, away from whoever wants it.
     pub fn open_lane(&self, group: &Rc<Group>) {
         let (Some(front), group) = (self.me.upgrade(), group.clone()) else { return };
-        lanes::open(LaneOpener { front, group, lane: Rc::default() });
+        lanes::open(LaneOpener::new(front, group, LaneKind::Kept));
     }
 }
 
+/// What a lane is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LaneKind {
+    /// Quick reads, for as long as there are some.
+    Kept,
+    /// The reads of one flight, whose times say nothing of those on other lanes.
+    Flight,
+}
+
 /// Opens one lane of a group. It keeps the lease, so a lane counts as one connection of the pool.
-struct LaneOpener {
+pub(super) struct LaneOpener {
     front: Rc<Front>,
     group: Rc<Group>,
+    kind: LaneKind,
     /// The lane, once it is there.
     lane: Rc<OnceCell<Weak<Lane>>>,
 }
@@ -57,9 +67,33 @@ impl lanes::Opener for LaneOpener {
         let key = super::lanes::pool_key(group);
         let deadline = Instant::now() + front.settings().timeouts.query_wait.get();
         let leased = front.lease(key, &group.key.settings, deadline).await;
-        let mut leased = leased.map_err(|error| NotOpened::Failed(error.refusal()))?;
+        let leased = leased.map_err(|error| NotOpened::Failed(error.refusal()))?;
+        self.lane_of(leased).await.map_err(NotOpened::Failed)
+    }
+
+    fn opened(&self, lane: &Rc<Lane>) {
+        let _ = self.lane.set(Rc::downgrade(lane));
+    }
+
+    fn ended(&self, why: &Why, _left: usize, _connection: LaneSocket) {
+        self.note_end(why);
+    }
+
+    fn orphaned(&self, orphan: Orphan<Ticket>) {
+        orphan.ticket.orphaned(orphan.fate);
+    }
+}
+
+impl LaneOpener {
+    pub(super) fn new(front: Rc<Front>, group: Rc<Group>, kind: LaneKind) -> Self {
+        Self { front, group, kind, lane: Rc::default() }
+    }
+
+    /// Makes a lane of a connection, with the settings of its group.
+    pub(super) async fn lane_of(&self, mut leased: Leased) -> Result<Opened<Self>, Refusal> {
+        let (front, group) = (&self.front, &self.group);
         leased.take_on(&group.key.settings);
-        leased.settle_in_time(&front.scratch).await.map_err(NotOpened::Failed)?;
+        leased.settle_in_time(&front.scratch).await?;
         let settings = front.settings();
         let limits = flow::lane::Limits {
             depth: group.depth(),
@@ -81,11 +115,8 @@ impl lanes::Opener for LaneOpener {
         })
     }
 
-    fn opened(&self, lane: &Rc<Lane>) {
-        let _ = self.lane.set(Rc::downgrade(lane));
-    }
-
-    fn ended(&self, why: &Why, _left: usize, _connection: LaneSocket) {
+    /// A lane has ended, which may say something of its server.
+    pub(super) fn note_end(&self, why: &Why) {
         let backend = self.group.backend.name();
         if !matches!(why, Why::Drained) {
             tracing::warn!(backend, ?why, "a lane has ended");
@@ -95,28 +126,29 @@ impl lanes::Opener for LaneOpener {
         }
     }
 
-    fn orphaned(&self, orphan: Orphan<Ticket>) {
-        orphan.ticket.orphaned(orphan.fate);
-    }
-}
-
-impl LaneOpener {
     /// What is known of the server at the end of a connection.
     fn known(&self, leased: &Leased, prepared: Prepared) -> Known {
         let (front, group) = (&self.front, &self.group);
+        let times = front.latencies(&group.backend);
+        let (latencies, norm) = match self.kind {
+            LaneKind::Kept => (&times.lane, front.norm.clone()),
+            LaneKind::Flight => (&times.lease, Norm::default()),
+        };
         Known {
             prepared: RefCell::new(prepared),
             cancel: leased.key.clone(),
             load: group.load.clone(),
             record: leased.record.clone(),
-            latencies: front.latencies(&group.backend).lane.clone(),
+            shared: front.shared.metrics.shared.clone(),
+            latencies: latencies.clone(),
             answered: Cell::new(0),
             heard: Cell::new(Instant::now()),
-            norm: front.norm.clone(),
+            norm,
             slow: front.slow.clone(),
             is_replica: group.backend.standing() != Standing::Primary,
             strings: strings_of(&leased.reported),
             cancelled: Cell::new(false),
+            is_doubtful: Cell::new(false),
             epoch: leased.epoch,
             // It may have changed since; the first look tells.
             logins_generation: Cell::new(u64::MAX),
@@ -129,6 +161,16 @@ impl LaneOpener {
 pub struct LaneSocket {
     leased: Leased,
     known: Rc<Known>,
+}
+
+impl LaneSocket {
+    /// The connection as it was before it was a lane's; `None` where it may be another by now.
+    pub(super) fn into_leased(self) -> Option<Leased> {
+        let Self { mut leased, known } = self;
+        let is_doubtful = known.cancelled.get() || known.is_doubtful.get();
+        std::mem::swap(&mut leased.prepared, &mut *known.prepared.borrow_mut());
+        (!is_doubtful).then_some(leased)
+    }
 }
 
 impl AsyncRead for LaneSocket {

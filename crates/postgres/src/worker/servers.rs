@@ -143,6 +143,11 @@ impl Opener for Servers {
         front.is_some_and(|front| front.give_up_lane(key, Need::Any, Instant::now()))
     }
 
+    fn give_up_unused(&self, key: &Key, unused: Duration) -> bool {
+        let front = self.front.borrow().upgrade();
+        front.is_some_and(|front| front.give_up_unused_lane(key, unused, Instant::now()))
+    }
+
     fn is_good(&self, connection: &mut Connection) -> bool {
         connection.is_good()
     }

@@ -103,7 +103,7 @@ impl Spec {
             | Do::Subscribe(_)
             | Do::Unsubscribe(_)
             | Do::Pubsub
-            | Do::Own
+            | Do::Own(_)
             | Do::Refused(_) => false,
         }
     }

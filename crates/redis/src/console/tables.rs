@@ -163,13 +163,15 @@ pub fn stats(times: &Times) -> Table {
         ("server", Kind::Text),
         ("command", Kind::Text),
         ("answers", Kind::Int),
+        ("shared", Kind::Int),
         ("errors", Kind::Int),
         ("queue-us", Kind::Int),
         ("server-us", Kind::Int),
         ("queue-us-each", Kind::Int),
         ("server-us-each", Kind::Int),
     ]);
-    let mut all: Vec<_> = times.sums().into_iter().filter(|(_, sum)| sum.answers > 0).collect();
+    let mut all: Vec<_> =
+        times.sums().into_iter().filter(|(_, sum)| sum.answers + sum.shared > 0).collect();
     all.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.server));
     for ((server, command), sum) in all {
         let each = |of: Duration| {
@@ -180,6 +182,7 @@ pub fn stats(times: &Times) -> Table {
             (*server).into(),
             command.into(),
             sum.answers.into(),
+            sum.shared.into(),
             sum.errors.into(),
             micros(sum.queue),
             micros(sum.server),

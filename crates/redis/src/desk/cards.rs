@@ -11,15 +11,6 @@ use wire::resp::Version;
 /// Numbers of clients, in all pools of the process: whoever is told one can mean no other client.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Where a client is, among all workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Target {
-    /// Its worker.
-    pub worker: usize,
-    /// Its number there.
-    pub client: u64,
-}
-
 /// What a client says of the library that it uses.
 #[derive(Debug, Default)]
 pub struct Library {
@@ -64,8 +55,6 @@ pub struct Card {
     pub monitors: Cell<bool>,
     /// It is told of keys that others change.
     pub tracks: Cell<bool>,
-    /// Another one is told of them in its place.
-    pub tells: Cell<Option<Target>>,
 }
 
 impl Card {
@@ -88,7 +77,6 @@ impl Card {
             subscriptions: Cell::default(),
             monitors: Cell::new(false),
             tracks: Cell::new(false),
-            tells: Cell::default(),
         })
     }
 

@@ -117,6 +117,12 @@ impl Fleet {
         });
     }
 
+    /// Whether anybody has connected to this very server.
+    pub(super) fn was_reached(&self, number: usize, incarnation: u64) -> bool {
+        let said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.get(&number).is_some_and(|of| of.incarnation == incarnation)
+    }
+
     fn is_asked(&self, number: usize, incarnation: u64) {
         let mut said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(of) = said.get_mut(&number).filter(|of| of.incarnation == incarnation) {

@@ -17,14 +17,12 @@ use crate::fleet::{Fleet, Node};
 use crate::metrics::times::Times;
 use crate::replica::Follower;
 use crate::server::Sentinels;
+use crate::server_memory::ServerMemories;
 use crate::settings::Settings;
 use crate::status;
 
 /// How long a worker may take to give its part of what is shown; one that stands still is left out.
 const PART_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// After how long a worker is asked again that had more before it than it takes.
-const AGAIN: Duration = Duration::from_millis(10);
 
 /// What another thread has a worker do.
 pub type Call = Box<dyn FnOnce(&Front) + Send>;
@@ -47,6 +45,8 @@ pub struct Shared {
     pub slowing: Arc<Slowing>,
     /// What the clients of all pools may hold.
     pub memory: Memory,
+    /// What servers say of their memory.
+    pub memories: ServerMemories,
     /// Who keeps append-only files in this process.
     pub follower: Option<Arc<Follower>>,
 }
@@ -75,29 +75,6 @@ impl Shared {
         all
     }
 
-    /// Has one worker do something, however much waits there; `None`: it attends to nothing more.
-    pub async fn asked_of<T: Send + 'static>(
-        &self,
-        worker: usize,
-        what: impl Fn(&Front) -> T + Clone + Send + 'static,
-    ) -> Option<T> {
-        while self.calls.attends(worker) {
-            let asked = self.calls.asked(worker, |answer: oneshot::Sender<T>| {
-                let what = what.clone();
-                let call: Call = Box::new(move |front| {
-                    // Whoever asked may be gone.
-                    let _ = answer.send(what(front));
-                });
-                call
-            });
-            if let Ok(done) = asked.await {
-                return Some(done);
-            }
-            tokio::time::sleep(AGAIN).await;
-        }
-        None
-    }
-
     /// What the workers have to show.
     pub async fn parts(&self, wanted: Wanted) -> Vec<Part> {
         self.asked(move |front| front.part(wanted)).await
@@ -123,6 +100,7 @@ impl Shared {
                 weight: view.weight(number).unwrap_or(1),
                 ejected_seconds: state.ejected.map(|of| of.as_secs_f64()),
                 ejections: state.ejections,
+                memory: self.memories.of(&node.known_as()),
                 wrong: state.wrong,
             }
         };

@@ -204,7 +204,7 @@ impl Host {
             name: server.name.clone(),
             url: server.url.clone(),
             findings,
-            evicted: server.seen.as_ref().ok().map(|seen| seen.evicted),
+            memory: self.shown.memories.of(&server.asked.known_as()),
             told: server.told_words.clone(),
         });
         self.shown.put(shown::Host {
@@ -231,8 +231,12 @@ impl Host {
     async fn look(&mut self) {
         self.change();
         let now = self.begun.elapsed();
+        // Until the look after the next one, so that it is nobody else's turn meanwhile.
+        let holds = self.settings.ask_every.get() * 2;
         for server in &mut self.servers {
             server.look(now).await;
+            let memory = server.seen.as_ref().ok().and_then(|seen| seen.memory);
+            self.shown.memories.note(&server.asked.known_as(), memory, holds);
         }
         let found = self.findings().await;
         let held = match self.settings.mode {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::info;
 use crate::replica::answers::{config, keys_of};
+use crate::server_memory::ServerMemory;
 
 /// The settings that are asked for.
 pub const CONFIG: [&str; 7] = [
@@ -47,8 +48,8 @@ pub struct Seen {
     pub changes: u64,
     /// How long its last fork took, in microseconds.
     pub fork_us: u64,
-    /// Keys that it has evicted for want of memory since it started.
-    pub evicted: u64,
+    /// What it says of its memory.
+    pub memory: Option<ServerMemory>,
     /// How it is set, if it says so.
     pub settings: Option<Settings>,
 }
@@ -141,7 +142,7 @@ impl Seen {
             saved_at: number("rdb_last_save_time").unwrap_or_default(),
             changes: number("rdb_changes_since_last_save").unwrap_or_default(),
             fork_us: number("latest_fork_usec").unwrap_or_default(),
-            evicted: number("evicted_keys").unwrap_or_default(),
+            memory: ServerMemory::read(about),
             settings: Settings::read(settings),
         };
         if is("aof_rewrite_scheduled", "1") {
@@ -218,7 +219,7 @@ mod tests {
         let aof = Aof { bytes: 200, base_bytes: 100, delayed: 12, has_failed: false };
         assert_eq!((seen.aof, seen.keys, seen.replicas), (Some(aof), Some(4), 2));
         assert_eq!((seen.changes, seen.saved_at, seen.fork_us), (7, 1_795_574_208, 340));
-        assert_eq!(seen.evicted, 5);
+        assert_eq!(seen.memory.map(|of| of.evicted), Some(5));
         let settings = seen.settings.unwrap();
         assert_eq!((settings.save.as_str(), settings.rewrite_percent), ("3600 1 300 100", 100));
         assert!(settings.no_fsync_on_rewrite && settings.dir == Path::new("/data"));

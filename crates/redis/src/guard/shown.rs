@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::decide::Act;
 use super::findings::{About, Finding};
 use super::key::Held;
+use crate::server_memory::{ServerMemories, ServerMemory};
 use crate::settings::Mode;
 
 /// What the guard has found, as the status shows it.
@@ -40,9 +41,9 @@ pub struct Server {
     pub url: String,
     /// What is wrong with how it persists.
     pub findings: Vec<Finding>,
-    /// Keys that it has evicted for want of memory since it started; absent where it says nothing.
+    /// What it says of its memory; absent where it says nothing.
     #[serde(default)]
-    pub evicted: Option<u64>,
+    pub memory: Option<ServerMemory>,
     /// What it was told last, and what came of it.
     pub told: Option<String>,
 }
@@ -52,12 +53,15 @@ pub struct Server {
 pub struct Shown {
     hosts: Mutex<BTreeMap<String, Host>>,
     registry: Registry,
+    /// What servers say of their memory.
+    pub memories: ServerMemories,
 }
 
 impl Shown {
     /// Nothing is found yet.
-    pub fn new(registry: &Registry) -> Arc<Self> {
-        let shown = Arc::new(Self { hosts: Mutex::default(), registry: registry.clone() });
+    pub fn new(registry: &Registry, memories: ServerMemories) -> Arc<Self> {
+        let hosts = Mutex::default();
+        let shown = Arc::new(Self { hosts, registry: registry.clone(), memories });
         let of = Arc::clone(&shown);
         registry.collect(move |encoder| of.encode(encoder));
         shown

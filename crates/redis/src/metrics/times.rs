@@ -44,6 +44,7 @@ type Cells = Box<[Cell]>;
 #[derive(Debug, Default)]
 struct Cell {
     answers: AtomicU64,
+    shared: AtomicU64,
     errors: AtomicU64,
     queue_ns: AtomicU64,
     server_ns: AtomicU64,
@@ -65,6 +66,8 @@ pub struct ServerTimes {
 pub struct Sum {
     /// Answers of servers.
     pub answers: u64,
+    /// Answers that clients heard of what was asked for others.
+    pub shared: u64,
     /// Those of them that are errors.
     pub errors: u64,
     /// Time in line before the server.
@@ -174,13 +177,15 @@ impl Known {
             for (number, cell) in cells.iter().enumerate() {
                 let answers = cell.answers.load(Ordering::Relaxed);
                 let errors = cell.errors.load(Ordering::Relaxed);
-                if answers == 0 {
+                let shared = cell.shared.load(Ordering::Relaxed);
+                if answers + shared == 0 {
                     continue;
                 }
                 let name = (self.name_of)(number).unwrap_or(OTHER);
                 let sum = sums.entry((Arc::clone(server), name)).or_default();
                 sum.answers += answers;
                 sum.errors += errors;
+                sum.shared += shared;
                 sum.queue += Duration::from_nanos(cell.queue_ns.load(Ordering::Relaxed));
                 sum.server += Duration::from_nanos(cell.server_ns.load(Ordering::Relaxed));
             }
@@ -204,6 +209,13 @@ fn collect(known: &Weak<Known>, encoder: &mut Encoder) {
              part.",
             &labels,
             sum.answers,
+        );
+        encoder.counter(
+            "weir_redis_shared_total",
+            "Reads of Redis clients that were answered with an equal read of another client: the \
+             server was not asked for them.",
+            &labels,
+            sum.shared,
         );
         encoder.counter(
             "weir_redis_command_errors_total",
@@ -230,6 +242,9 @@ impl ServerTimes {
     /// A command of this number was answered.
     #[inline]
     pub fn answered(&self, number: usize, took: &Took) {
+        if took.is_shared {
+            return self.shared(number, took);
+        }
         // What waits for others says nothing of the server, but that it was answered.
         if let Some(queued) = took.queued {
             let way = if took.is_leased { &self.lease } else { &self.lane };
@@ -241,6 +256,17 @@ impl ServerTimes {
             add(&cell.queue_ns, nanoseconds(queued));
             add(&cell.server_ns, nanoseconds(took.ran));
             cell.buckets.observe(took.ran);
+        }
+    }
+
+    /// A command was answered with one that the server was asked for another client: its client
+    /// has waited for so long, and the server has worked once.
+    fn shared(&self, number: usize, took: &Took) {
+        if let Some(queued) = took.queued {
+            self.lane.observe_total(queued + took.ran);
+        }
+        if let Some(cell) = self.cell(number) {
+            add(&cell.shared, 1);
         }
     }
 
@@ -281,7 +307,20 @@ mod tests {
 
     fn took(queued: Option<u64>, ran: u64) -> Took {
         let queued = queued.map(Duration::from_micros);
-        Took { queued, ran: Duration::from_micros(ran), bytes: 5, is_leased: false, client: 0 }
+        let ran = Duration::from_micros(ran);
+        Took { queued, ran, bytes: 5, is_leased: false, is_shared: false, client: 0 }
+    }
+
+    #[test]
+    fn what_was_asked_for_another_client_is_no_answer_of_the_server() {
+        let times = Times::new("main", |_| Some("GET"), &Registry::new());
+        let worker = times.of_one_thread("a", 1);
+        worker.answered(0, &took(Some(10), 30));
+        worker.answered(0, &Took { is_shared: true, ..took(Some(20), 30) });
+        let sum = times.sums()[&("a".into(), "GET")];
+        assert_eq!((sum.answers, sum.shared, sum.server.as_micros()), (1, 1, 30));
+        let counted = times.latencies("a", "lane");
+        assert_eq!((counted.total.count(), counted.server.count()), (2, 1));
     }
 
     #[test]
@@ -299,6 +338,7 @@ mod tests {
         let sums = times.sums();
         let wanted = Sum {
             answers: 2,
+            shared: 0,
             errors: 2,
             queue: Duration::from_micros(20),
             server: Duration::from_micros(60),

@@ -57,6 +57,11 @@ impl Asked {
         Ok(Self::new(self.server.at(host, port)?, self.patience))
     }
 
+    /// What the server's settings know it by.
+    pub fn known_as(&self) -> String {
+        self.server.known_as()
+    }
+
     /// The host that the server is on; none of a Unix socket.
     pub fn host(&self) -> Option<&str> {
         self.server.host()

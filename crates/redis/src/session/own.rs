@@ -4,7 +4,7 @@ use wire::resp::{Command, put_array, put_bulk, put_map, put_simple};
 
 use super::parts::{sub_command, unserved};
 use super::{Asking, Session, Taken};
-use crate::commands::{Do, Spec, number};
+use crate::commands::{Do, OwnCommand, Spec, number};
 use crate::front::Home;
 use crate::users::Identity;
 
@@ -23,12 +23,14 @@ pub(super) const NO_CLUSTER: &str = "ERR This instance has cluster support disab
 
 /// Whether a client may say this before it has logged in.
 pub(super) fn is_before_login(spec: &Spec) -> bool {
-    ["AUTH", "HELLO", "QUIT", "RESET"].contains(&spec.name)
+    use OwnCommand::{Auth, Hello, Quit, Reset};
+    matches!(spec.what, Do::Own(Auth | Hello | Quit | Reset))
 }
 
 /// Whether `MONITOR` shows it: what logs in, and what would change a server, may have secrets.
 pub(super) fn is_shown(spec: &Spec) -> bool {
-    !is_before_login(spec) && !matches!(spec.what, Do::Refused(_)) && spec.name != "CONFIG"
+    let may_tell = matches!(spec.what, Do::Refused(_) | Do::Own(OwnCommand::Config));
+    !is_before_login(spec) && !may_tell
 }
 
 /// Whether a client may use a command, which the operator may have kept for administrators.
@@ -58,20 +60,21 @@ pub(super) fn may(
 impl Session {
     pub(super) fn answer(
         &mut self,
-        spec: &'static Spec,
+        own: OwnCommand,
         command: Command<'_>,
         client: &Asking,
     ) -> Taken {
+        use OwnCommand as Own;
         let mut out = Vec::new();
-        match spec.name {
+        match own {
             // What the server said before, the client hears before.
-            "PING" | "ECHO" if self.is_tracking() && !self.is_in_subscribed_mode() => {
+            Own::Ping | Own::Echo if self.is_tracking() && !self.is_in_subscribed_mode() => {
                 self.ask_all_tracked(command.bytes(), client);
                 return Ok(());
             }
-            "PING" | "ECHO" => match (command.get(1), command.len()) {
+            Own::Ping | Own::Echo => match (command.get(1), command.len()) {
                 (_, 3..) => return Err(arity("ping")),
-                (message, _) if spec.name == "PING" && self.is_in_subscribed_mode() => {
+                (message, _) if own == Own::Ping && self.is_in_subscribed_mode() => {
                     put_array(&mut out, 2);
                     put_bulk(&mut out, b"pong");
                     put_bulk(&mut out, message.unwrap_or_default());
@@ -79,36 +82,36 @@ impl Session {
                 (Some(message), _) => put_bulk(&mut out, message),
                 (None, _) => put_simple(&mut out, b"PONG"),
             },
-            "AUTH" => return self.auth(command, client),
-            "HELLO" => return self.hello(command, client),
-            "SELECT" => self.select(command, &mut out)?,
-            "QUIT" => {
+            Own::Auth => return self.auth(command, client),
+            Own::Hello => return self.hello(command, client),
+            Own::Select => self.select(command, &mut out)?,
+            Own::Quit => {
                 self.is_over = true;
                 put_simple(&mut out, b"OK");
             }
-            "RESET" => {
+            Own::Reset => {
                 self.reset(client);
                 return Ok(());
             }
-            "CLIENT" => return self.client(command, client),
-            "WEIR" => return self.console(command, client),
-            "MONITOR" => {
+            Own::Client => return self.client(command, client),
+            Own::Weir => return self.console(command, client),
+            Own::Monitor => {
                 self.monitor(client);
                 return Ok(());
             }
-            "SLOWLOG" => self.slowlog(command, &mut out)?,
-            "LATENCY" => self.latency(command, &mut out)?,
-            "INFO" => {
+            Own::Slowlog => self.slowlog(command, &mut out)?,
+            Own::Latency => self.latency(command, &mut out)?,
+            Own::Info => {
                 self.info(&command, client);
                 return Ok(());
             }
-            "CONFIG" => self.config(command, &mut out)?,
-            "COMMAND" => {
+            Own::Config => self.config(command, &mut out)?,
+            Own::Command => {
                 let any = Home::at(self.front.any_server());
                 self.ask_one(any, true, command, client);
                 return Ok(());
             }
-            _ => return Err(NO_CLUSTER.to_owned()),
+            Own::ClusterMode => return Err(NO_CLUSTER.to_owned()),
         }
         self.say(&out, client);
         Ok(())

@@ -11,7 +11,7 @@ use flow::service::Request;
 use wire::resp::Command;
 
 use super::{Asking, Session};
-use crate::commands::Spec;
+use crate::commands::{self, Spec};
 use crate::front::Home;
 use crate::server::Place;
 
@@ -25,6 +25,25 @@ pub(super) enum Wrote {
     Something,
     /// All was answered by then.
     AnsweredBy(Instant),
+}
+
+/// What holds for a read, and for its client, as it is asked.
+#[derive(Debug, Clone, Copy)]
+struct ReadStanding {
+    /// It is one of those that may be shared.
+    is_shared: bool,
+    /// More commands of its client have come behind it: they would wait for it.
+    has_more: bool,
+    /// Its client is told of keys that change, and its server is to know what it has read.
+    tracks: bool,
+    /// Its client is in `MULTI`, or watches keys.
+    is_within: bool,
+}
+
+impl ReadStanding {
+    fn may_share(self) -> bool {
+        self.is_shared && !self.has_more && !self.tracks && !self.is_within
+    }
 }
 
 impl Session {
@@ -44,12 +63,24 @@ impl Session {
         bytes: impl Into<Rc<[u8]>>,
         client: &Asking,
     ) -> Request {
-        let request = Request { repeats: true, ..self.request(home, bytes) };
+        let shares = self.shares_reads();
+        let request = Request { repeats: true, shares, ..self.request(home, bytes) };
         let Some(replica) = self.replica(spec, home, client) else { return request };
         let place = Place { reads: true, ..self.place(replica) };
         let server = self.front.fabric.service().number(&self.account, place);
         // A replica may say that it can not be read.
         Request { server, judged: true, ..request }
+    }
+
+    /// Whether the read that is under way may be asked once for this client and others.
+    fn shares_reads(&self) -> bool {
+        let standing = ReadStanding {
+            is_shared: commands::is_shared(self.number),
+            has_more: self.has_more,
+            tracks: self.is_tracking(),
+            is_within: !self.transaction.is_none(),
+        };
+        standing.may_share() && self.front.in_force.load().share_reads
     }
 
     /// The replica that answers a read; each client keeps to one for as long as it is there.
@@ -73,5 +104,25 @@ impl Session {
             Wrote::AnsweredBy(at) => at,
         };
         view.covers(replica)?.has(&self.front.shared.fleet, answered).then_some(replica)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ReadStanding;
+
+    #[test]
+    fn only_a_plain_read_by_itself_is_shared() {
+        let plain =
+            ReadStanding { is_shared: true, has_more: false, tracks: false, is_within: false };
+        assert!(plain.may_share());
+        for not in [
+            ReadStanding { is_shared: false, ..plain },
+            ReadStanding { has_more: true, ..plain },
+            ReadStanding { tracks: true, ..plain },
+            ReadStanding { is_within: true, ..plain },
+        ] {
+            assert!(!not.may_share(), "{not:?}");
+        }
     }
 }

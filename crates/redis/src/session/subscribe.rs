@@ -9,7 +9,7 @@ use wire::resp::{Command, Version, put_array, put_bulk, put_integer};
 use super::own::arity;
 use super::parts::{sub_command, unserved};
 use super::{Asking, Session, Taken, join};
-use crate::commands::{Kind, Spec};
+use crate::commands::{Do, Kind, OwnCommand, Spec};
 use crate::front::Home;
 use crate::hub::{Hub, Member, Name, Places};
 use crate::servers::Servers;
@@ -54,8 +54,12 @@ impl Session {
 
     /// Why something cannot be said in that mode; an error without its first word.
     pub(super) fn check_mode(&self, spec: &Spec) -> Result<(), String> {
-        let is_allowed =
-            matches!(spec.name, "PING" | "QUIT" | "RESET") || spec.name.ends_with("SUBSCRIBE");
+        let is_allowed = matches!(
+            spec.what,
+            Do::Subscribe(_)
+                | Do::Unsubscribe(_)
+                | Do::Own(OwnCommand::Ping | OwnCommand::Quit | OwnCommand::Reset)
+        );
         if is_allowed || !self.is_in_subscribed_mode() {
             return Ok(());
         }

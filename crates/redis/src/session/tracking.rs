@@ -10,21 +10,18 @@
 //! a server just before the command that it is for.
 
 mod options;
-mod redirect;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use flow::service::{Apart, Request};
+use flow::service::Request;
 use wire::resp::{Command, put_command, put_integer};
 
 use super::{Asking, Session, Taken};
 use crate::commands;
 use crate::front::Front;
 use crate::server::Place;
-use crate::servers::Servers;
 use options::{Mode, Options, Wanted};
-use redirect::{Redirecting, Redirection};
 
 const NOT_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking \
                             mode with OPTIN or OPTOUT mode enabled";
@@ -36,8 +33,6 @@ pub(super) struct Tracking {
     /// The places of its connections, one at each server.
     places: Vec<usize>,
     terms: Rc<Terms>,
-    /// Where servers say what another client is to be told.
-    redirection: Rc<Redirection>,
     /// `CLIENT CACHING` was said for the next command.
     caches_next: Cell<bool>,
     /// It was said for the command, or the transaction, that is under way.
@@ -51,8 +46,6 @@ pub(super) struct Tracking {
 struct Terms {
     state: Cell<State>,
     options: RefCell<Options>,
-    /// Who is to be told in its place was gone when there was something to tell.
-    is_broken: Cell<bool>,
 }
 
 /// What the servers have said.
@@ -129,7 +122,6 @@ impl Session {
     pub(super) fn end_tracking(&mut self) {
         let Some(of) = self.tracking.take() else { return };
         self.card.tracks.set(false);
-        self.card.tells.set(None);
         of.places.iter().for_each(|place| of.client.release(*place));
     }
 
@@ -172,32 +164,22 @@ impl Session {
             self.tracking = Some(Tracking::new(client, places));
         }
         if let Some(of) = &self.tracking {
-            self.tell(of, wanted, options);
+            self.tell(of, &wanted, options);
             self.front.metrics.leased.inc();
         }
         Ok(())
     }
 
-    /// Has all servers track keys so, once it is known whom they are to tell.
-    fn tell(&self, of: &Tracking, wanted: Wanted, options: Options) {
-        let requests = self.requests(of, &wanted.command(None));
-        if options.redirect.is_none() {
-            return tell_all(&self.front, &of.client, &of.terms, options, requests);
-        }
-        let redirecting = Redirecting {
-            front: Rc::clone(&self.front),
-            client: Rc::clone(&of.client),
-            card: Rc::clone(&self.card),
-            account: Rc::clone(&self.account),
-            terms: Rc::clone(&of.terms),
-            redirection: Rc::clone(&of.redirection),
-            wanted,
-            options,
-            requests,
+    /// Has all servers track keys so; the client hears what they say to that.
+    fn tell(&self, of: &Tracking, wanted: &Wanted, options: Options) {
+        *of.terms.options.borrow_mut() = options;
+        let (front, terms) = (Rc::clone(&self.front), Rc::clone(&of.terms));
+        let hearing = Hearing { front, client: of.client.id(), terms, has_heard: Cell::new(false) };
+        let joined = move |answers: &[Vec<u8>]| {
+            hearing.hear(answers.iter().all(|answer| answer.first() == Some(&b'+')));
+            agreed(answers)
         };
-        of.client.apart(move |apart: Apart<Servers>| {
-            tokio::task::spawn_local(redirecting.run(apart));
-        });
+        of.client.ask_parts(self.requests(of, &wanted.command()), Rc::new(joined));
     }
 
     /// Where the servers are that have keys now, for a client that tracks.
@@ -241,16 +223,15 @@ impl Session {
 
     /// `CLIENT GETREDIR`.
     pub(super) fn put_redirect(&self, out: &mut Vec<u8>) {
-        let redirect = |of: &Tracking| of.terms.options.borrow().redirect.unwrap_or(0);
-        put_integer(out, self.tracking.as_ref().map_or(-1, redirect));
+        put_integer(out, if self.is_tracking() { 0 } else { -1 });
     }
 
     /// `CLIENT TRACKINGINFO`.
     pub(super) fn put_tracking(&self, out: &mut Vec<u8>) {
         match &self.tracking {
             Some(of) => {
-                let flags = (of.caches_next.get(), of.terms.is_broken.get());
-                of.terms.options.borrow().put_info(flags, self.version, out);
+                let is_caching = of.caches_next.get();
+                of.terms.options.borrow().put_info(is_caching, self.version, out);
             }
             None => options::put_off(self.version, out),
         }
@@ -291,7 +272,6 @@ impl Tracking {
             client: Rc::clone(client),
             places,
             terms: Rc::default(),
-            redirection: Rc::default(),
             caches_next: Cell::default(),
             caches: Cell::default(),
             told: RefCell::default(),
@@ -311,25 +291,6 @@ impl Tracking {
         };
         self.client.ask_parts(vec![request], Rc::new(joined));
     }
-}
-
-/// Has all servers track keys so; the client hears what they say to that.
-fn tell_all(
-    front: &Rc<Front>,
-    client: &Asking,
-    terms: &Rc<Terms>,
-    options: Options,
-    requests: Vec<Request>,
-) {
-    terms.is_broken.set(false);
-    *terms.options.borrow_mut() = options;
-    let (front, terms) = (Rc::clone(front), Rc::clone(terms));
-    let hearing = Hearing { front, client: client.id(), terms, has_heard: Cell::new(false) };
-    let joined = move |answers: &[Vec<u8>]| {
-        hearing.hear(answers.iter().all(|answer| answer.first() == Some(&b'+')));
-        agreed(answers)
-    };
-    client.ask_parts(requests, Rc::new(joined));
 }
 
 /// What ends tracking at a server.

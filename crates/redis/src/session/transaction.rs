@@ -12,14 +12,11 @@ use wire::resp::{Command, put_array, put_command, put_simple};
 use super::own::NO_CLUSTER;
 use super::parts::{Managing, managing, refused, sub_command, unserved};
 use super::{Asking, Session, Taken, join};
-use crate::commands::{self, Do, Positions, Spec};
+use crate::commands::{self, Do, OwnCommand, Positions, Spec};
 use crate::front::Home;
 
 /// What waits here for the first key of its transaction, in bytes.
 const WAITING_BYTES_MAX: usize = 64 << 10;
-
-/// What only nodes of a Cluster serve.
-const NODES_OWN: [&str; 3] = ["ASKING", "READONLY", "READWRITE"];
 
 const ABORTED: &str = "EXECABORT Transaction discarded because of previous errors.";
 
@@ -197,7 +194,7 @@ impl Session {
             return Err(format!("ERR weir: {} is refused within MULTI", spec.name));
         }
         let step = match spec.what {
-            Do::Read | Do::StreamRead | Do::Own | Do::Multi | Do::Watch => Step::Reads,
+            Do::Read | Do::StreamRead | Do::Own(_) | Do::Multi | Do::Watch => Step::Reads,
             _ => Step::Writes,
         };
         self.queue_step(step, command, positions, client)
@@ -216,7 +213,7 @@ impl Session {
         if let Some(home) = home {
             self.writes(home.server);
         }
-        let wanted = home.map(|home| self.at(home.server));
+        let wanted = home.map(|home| (self.at(home.server), home));
         let Transaction::Begun { place, waiting, writes, .. } = &mut self.transaction else {
             return Ok(());
         };
@@ -224,7 +221,7 @@ impl Session {
         *writes |= !reads;
         let harmless = !*writes;
         match (*place, wanted) {
-            (Some(place), wanted) if wanted.is_none_or(|wanted| wanted == place) => {
+            (Some(place), wanted) if wanted.is_none_or(|(wanted, _)| wanted == place) => {
                 let request = match home {
                     Some(home) => self.request(home, command.bytes()),
                     None => self.request_at(place, command.bytes()),
@@ -237,12 +234,11 @@ impl Session {
                     "CROSSSLOT weir: the keys of a transaction are on several servers".to_owned()
                 );
             }
-            (None, Some(wanted)) => {
+            (None, Some((wanted, home))) => {
                 *place = Some(wanted);
                 let mut all = std::mem::take(waiting);
                 all.push(command.bytes().to_vec());
                 client.take(wanted);
-                let home = home.unwrap_or(Home::at(0));
                 let like = Request { harmless, taints, ..self.request(home, Vec::new()) };
                 self.ask_from_multi(&like, all, client);
             }
@@ -263,14 +259,14 @@ impl Session {
     /// Whether a command may be a step of a transaction; an error says why it may not.
     fn may_queue(&self, spec: &Spec, command: &Command<'_>) -> Result<bool, String> {
         Ok(match spec.what {
-            Do::Own if NODES_OWN.contains(&spec.name) => {
+            Do::Own(OwnCommand::ClusterMode) => {
                 // To its clients a Cluster is one server, which queues them and refuses them later.
                 if self.front.is_cluster() {
                     return Err(NO_CLUSTER.to_owned());
                 }
                 true
             }
-            Do::Own => ["PING", "ECHO"].contains(&spec.name),
+            Do::Own(own) => matches!(own, OwnCommand::Ping | OwnCommand::Echo),
             Do::Wait | Do::Subscribe(_) | Do::Unsubscribe(_) | Do::Pubsub => false,
             Do::All(_) | Do::Scan => self.front.only().is_some(),
             Do::Script | Do::Function => {

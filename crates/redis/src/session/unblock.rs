@@ -59,6 +59,6 @@ async fn let_go(front: &Front, login: &Login, at: Waiting, how: &str) -> Result<
 }
 
 /// What a client hears where a server does not tell the number of a connection.
-pub(super) fn says_no_id(server: &str) -> String {
+fn says_no_id(server: &str) -> String {
     format!("ERR weir: {server} does not say its CLIENT ID")
 }

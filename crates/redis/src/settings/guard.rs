@@ -11,7 +11,7 @@ use super::validate::{Checked, wrong};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Nothing: no server is asked.
+    /// Nothing: no server is asked how it persists.
     Off,
     /// It says what is wrong with how servers persist, and changes nothing.
     #[default]

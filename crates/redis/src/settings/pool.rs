@@ -51,6 +51,9 @@ pub struct PoolSettings {
     /// In place of `lanes` of `[redis]`.
     #[serde(default)]
     pub lanes: Option<usize>,
+    /// In place of `share-reads` of `[redis]`.
+    #[serde(default)]
+    pub share_reads: Option<bool>,
     /// In place of `[redis.eject]`.
     #[serde(default)]
     pub eject: Option<EjectSettings>,
@@ -82,6 +85,7 @@ impl PoolSettings {
             timeout: self.timeout.unwrap_or(of.timeout),
             read_from: self.read_from.unwrap_or(of.read_from),
             lanes: self.lanes.unwrap_or(of.lanes),
+            share_reads: self.share_reads.unwrap_or(of.share_reads),
             eject: self.eject.clone().or_else(|| of.eject.clone()),
             auth: self.auth.unwrap_or(of.auth),
             user: if self.user.is_empty() { of.user.clone() } else { self.user.clone() },

@@ -207,6 +207,7 @@ fn redis(before: &Status, after: &Status, found: &mut Vec<Change>) {
             let Some(former) = former else { continue };
             found.extend(redis_server(former, server));
             found.extend(redis_place(former, server));
+            found.extend(redis_evicts(former, server));
         }
         redis_pools(before, after, found);
     }
@@ -250,6 +251,22 @@ fn redis_place(
         _ => return None,
     };
     Some(Change::new(Level::Warn, format!("Redis {} {name}", server.pool), text))
+}
+
+/// A server has begun to evict keys.
+fn redis_evicts(
+    former: &::redis::status::Backend,
+    server: &::redis::status::Backend,
+) -> Option<Change> {
+    let (before, memory) = (former.memory?, server.memory?);
+    if before.evicted > 0 || memory.evicted == 0 {
+        return None;
+    }
+    let max = memory.max_bytes.filter(|max| *max > 0);
+    let max = max.map_or_else(String::new, |max| format!(" of {}", bytes(max)));
+    let text = format!("Redis server {} evicts keys: its memory{max} is full", server.name);
+    let change = Change::new(Level::Info, format!("Redis {} {}", server.pool, server.name), text);
+    Some(change.remedy(remedy::redis_cli(&server.url, "info memory")))
 }
 
 /// Servers that have come to a pool, as nodes of a Cluster do, and those that have left it.

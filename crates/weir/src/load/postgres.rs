@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fmt;
+use std::time::Duration;
 
 use clap::Args;
 use meter::engine::{AskError, OpenError};
@@ -19,6 +20,9 @@ use crate::exit::Failure;
 
 /// What an error ends with where the database of a URL is not there.
 const NO_DATABASE: &str = "(3D000)";
+
+/// How long a statement that makes tables may take, as the rows or the index of a large one.
+const STATEMENT_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// What of PostgreSQL is asked.
 #[derive(Debug, Clone, Args)]
@@ -115,7 +119,7 @@ impl PostgresOptions {
         let (url, options) = (&command.url, self.options(inputs, 1, run));
         let sources = self.sources(inputs)?;
         let tables = Preparation::new(url, &sources, &options).map_err(Failure::other)?;
-        let make = || command.asked(&mut tables.clone(), tables.requests(), inputs);
+        let make = || command.asked(&mut tables.clone(), tables.requests(), STATEMENT_MAX, inputs);
         let is_missing = |error: &AskError| {
             let AskError::Open(OpenError::Refused { source, .. }) = error else { return false };
             source.0.ends_with(NO_DATABASE)
@@ -123,7 +127,7 @@ impl PostgresOptions {
         let made = match make()? {
             Err(error) if is_missing(&error) => {
                 let mut database = create_database(url, &options).map_err(Failure::other)?;
-                match command.asked(&mut database, 1, inputs)? {
+                match command.asked(&mut database, 1, STATEMENT_MAX, inputs)? {
                     Ok(()) => make()?,
                     Err(error) => Err(error),
                 }

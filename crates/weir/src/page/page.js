@@ -510,12 +510,17 @@
       ], status.slow);
     }
   }
+  function memoryOf(memory) {
+    if (!memory || memory.used_bytes == null) return "-";
+    return bytes(memory.used_bytes) + (memory.max_bytes ? " of " + bytes(memory.max_bytes) : "");
+  }
   function redis(status) {
     facts("redis", "Redis", count(status.connections) + " clients, " + count(status.commands) + " commands since the start, " + count(status.lane_commands) + " by lanes, " + count(status.refused) + " refused");
     const servers = status.backends.map((of) => ({ ...of, level: of.ejected_seconds != null || of.wrong ? "bad" : "" }));
     table("redis", "Redis", "servers", [
       ["pool", "left", (of) => of.pool], ["server", "left", (of) => of.name], ["address", "left", (of) => of.url],
       ["state", "left state-cell", (of) => (of.ejected_seconds != null ? "ejected for " + seconds(of.ejected_seconds) : of.wrong ? "failing" : "ok")], ["ejections", "", (of) => count(of.ejections)], ["answers", "", (of) => count(of.answers)],
+      ["memory", "", (of) => memoryOf(of.memory)], ["evicted keys", "", (of) => (of.memory ? count(of.memory.evicted) : "-")],
       ["lane p50 / p99", "", (of) => took(of.latencies, "lane")], ["lease p50 / p99", "", (of) => took(of.latencies, "lease")], ["wrong", "left why", (of) => of.wrong || "-"],
     ], servers);
   }
@@ -531,7 +536,7 @@
     const servers = ((status || { hosts: [] }).hosts).flatMap((host) => host.servers.map((server) => ({ host: host.host, ...server })));
     if (servers.length || made.has("guard")) {
       table("guard", "How Redis servers persist", "servers", [
-        ["host", "left", (of) => of.host], ["server", "left", (of) => of.name], ["evicted keys", "", (of) => (of.evicted == null ? "-" : count(of.evicted))],
+        ["host", "left", (of) => of.host], ["server", "left", (of) => of.name], ["evicted keys", "", (of) => (of.memory ? count(of.memory.evicted) : "-")],
         ["findings", "", (of) => count(of.findings.length)], ["told last", "left why", (of) => of.told || "-"],
       ], servers);
     }

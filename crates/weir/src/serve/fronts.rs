@@ -47,13 +47,15 @@ fn open_redis(
     if let Some(follower) = &follower {
         fronts.add(Arc::clone(follower), |wanted| wanted.redis.as_ref()?.aof.clone());
     }
+    let memories = redis::ServerMemories::default();
     if settings.has_guard() {
-        let guard = redis::Guard::open(&settings, follower.as_ref(), registry, &Handle::current());
+        let (follower, memories) = (follower.as_ref(), memories.clone());
+        let guard = redis::Guard::open(&settings, follower, memories, registry, &Handle::current());
         let guard = guard.map_err(Failure::other)?;
         fronts.add(guard, |wanted| wanted.redis.clone());
     }
     if settings.has_gateway() {
-        let gateway = redis::Gateway::open(settings, follower.as_ref(), registry);
+        let gateway = redis::Gateway::open(settings, follower.as_ref(), memories, registry);
         let gateway = gateway.map_err(Failure::other)?;
         fronts.add(gateway, |wanted| wanted.redis.clone().filter(|of| of.has_gateway()));
     }

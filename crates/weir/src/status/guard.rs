@@ -6,10 +6,11 @@ use redis::guard::shown::{Server, Status};
 use redis::settings::Mode;
 use watch::words::count;
 
-/// Shows what is wrong with how servers persist, and who acts where.
-pub fn write(status: &Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Shows what is wrong with how servers persist, and who acts where. What the servers at `pools`
+/// have evicted is shown with their pools.
+pub fn write(status: &Status, pools: &[&str], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let servers = status.hosts.iter().flat_map(|host| &host.servers);
-    let found: Vec<_> = servers.filter(|server| is_worth_a_word(server)).collect();
+    let found: Vec<_> = servers.filter(|server| is_worth_a_word(server, pools)).collect();
     let keys = status.hosts.iter().filter_map(|host| Some((&host.host, host.key.as_ref()?)));
     if found.is_empty() && status.mode != Mode::Act {
         return Ok(());
@@ -22,7 +23,7 @@ pub fn write(status: &Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &server.findings {
             writeln!(f, "  {}: {}: {}", server.name, finding.about.word(), finding.words)?;
         }
-        if let Some(evicted) = server.evicted.filter(|evicted| *evicted > 0) {
+        if let Some(evicted) = evicted(server, pools) {
             writeln!(f, "  {}: {} keys evicted since its start", server.name, count(evicted))?;
         }
         if let Some(told) = &server.told {
@@ -32,8 +33,14 @@ pub fn write(status: &Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn is_worth_a_word(server: &Server) -> bool {
-    !server.findings.is_empty() || server.told.is_some() || server.evicted.is_some_and(|of| of > 0)
+fn is_worth_a_word(server: &Server, pools: &[&str]) -> bool {
+    !server.findings.is_empty() || server.told.is_some() || evicted(server, pools).is_some()
+}
+
+/// How many keys a server of no pool has evicted, where it has evicted any.
+fn evicted(server: &Server, pools: &[&str]) -> Option<u64> {
+    let memory = server.memory.filter(|_| !pools.contains(&server.url.as_str()))?;
+    Some(memory.evicted).filter(|evicted| *evicted > 0)
 }
 
 #[cfg(test)]
@@ -42,13 +49,14 @@ mod tests {
 
     use redis::guard::findings::{About, Finding};
     use redis::guard::shown::{Host, Server, Status};
+    use redis::server_memory::ServerMemory;
     use redis::settings::Mode;
 
     struct ShownStatus(Status);
 
     impl fmt::Display for ShownStatus {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            super::write(&self.0, f)
+            super::write(&self.0, &["redis://pool:1"], f)
         }
     }
 
@@ -62,6 +70,12 @@ mod tests {
         status.hosts[0].servers[0].findings.push(Finding { about: About::SlowFork, words });
         let shown = ShownStatus(status.clone()).to_string();
         assert!(shown.contains("  a: slow-fork: its last fork took 340ms"), "{shown}");
+        // A server of a pool is shown there.
+        let memory = ServerMemory { evicted: 5, ..ServerMemory::default() };
+        status.hosts[0].servers[0].memory = Some(memory);
+        assert!(ShownStatus(status.clone()).to_string().contains("a: 5 keys evicted"));
+        status.hosts[0].servers[0].url = "redis://pool:1".into();
+        assert!(!ShownStatus(status.clone()).to_string().contains("evicted"));
         status.mode = Mode::Act;
         status.hosts[0].key = Some("held".into());
         status.hosts[0].servers[0].told = Some("rewrite".into());

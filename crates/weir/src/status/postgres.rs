@@ -20,11 +20,15 @@ impl fmt::Display for PostgresView<'_> {
             let share = part as f64 * 100.0 / status.queries.max(1) as f64;
             format!("{share:.0} %")
         };
+        let shared = match status.shared_queries {
+            0 => String::new(),
+            reads => format!(", {} reads shared", count(reads)),
+        };
         let paused = if status.paused { "; PAUSED: RESUME at the console ends it" } else { "" };
         writeln!(
             f,
             "postgres {} connections, {} waiting, {} statements since the start, {} by lanes, {} \
-             to replicas{paused}",
+             to replicas{shared}{paused}",
             count(status.connections),
             count(status.waiting),
             count(status.queries),

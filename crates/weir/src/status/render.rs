@@ -41,7 +41,11 @@ impl fmt::Display for Status {
             redis_shown(status, f)?;
         }
         aof::write(&self.followed, f)?;
-        self.guard.as_ref().map_or(Ok(()), |status| guard::write(status, f))?;
+        if let Some(status) = &self.guard {
+            let pools = self.redis.iter().flat_map(|redis| &redis.backends);
+            let pools: Vec<&str> = pools.map(|server| server.url.as_str()).collect();
+            guard::write(status, &pools, f)?;
+        }
         clients::write(f, &self.clients)
     }
 }
@@ -70,9 +74,14 @@ impl fmt::Display for Process {
 
 fn redis_shown(status: &redis::status::Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let share = status.lane_commands as f64 * 100.0 / status.commands.max(1) as f64;
+    let shared = match status.shared_reads {
+        0 => String::new(),
+        reads => format!(", {} reads shared", count(reads)),
+    };
     writeln!(
         f,
-        "redis    {} connections, {} commands since the start, {share:.0} % by lanes, {} refused",
+        "redis    {} connections, {} commands since the start, {share:.0} % by lanes{shared}, {} \
+         refused",
         count(status.connections),
         count(status.commands),
         count(status.refused),
@@ -87,6 +96,10 @@ fn redis_shown(status: &redis::status::Status, f: &mut fmt::Formatter<'_>) -> fm
             (Some(left), _) => format!("ejected for {}", seconds(left)),
             (None, Some(_)) => format!("failing{times}"),
             (None, None) => format!("ok{times}"),
+        };
+        let state = match of.memory.map_or(0, |memory| memory.evicted) {
+            0 => state,
+            keys => format!("{state}, {} keys evicted", count(keys)),
         };
         vec![of.pool.clone(), of.name.clone(), of.url.clone(), of.weight.to_string(), state]
     };

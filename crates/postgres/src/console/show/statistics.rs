@@ -7,7 +7,7 @@ use crate::database::Totals;
 
 /// The counts' names in `STATS_TOTALS` and `STATS_AVERAGES`, in the order of `Totals::cells`;
 /// Weir's own last.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "server_assignment_count",
     "xact_count",
     "query_count",
@@ -22,9 +22,10 @@ const NAMES: [&str; 14] = [
     "client_login_count",
     "lane_query_count",
     "replica_query_count",
+    "shared_query_count",
 ];
 /// The same in `STATS`, with `total_` before them.
-const TOTAL_NAMES: [&str; 14] = [
+const TOTAL_NAMES: [&str; 15] = [
     "total_server_assignment_count",
     "total_xact_count",
     "total_query_count",
@@ -39,9 +40,10 @@ const TOTAL_NAMES: [&str; 14] = [
     "total_client_login_count",
     "total_lane_query_count",
     "total_replica_query_count",
+    "total_shared_query_count",
 ];
 /// And with `avg_`.
-const AVERAGE_NAMES: [&str; 14] = [
+const AVERAGE_NAMES: [&str; 15] = [
     "avg_server_assignment_count",
     "avg_xact_count",
     "avg_query_count",
@@ -56,6 +58,7 @@ const AVERAGE_NAMES: [&str; 14] = [
     "avg_client_login_count",
     "avg_lane_query_count",
     "avg_replica_query_count",
+    "avg_shared_query_count",
 ];
 /// How many of them are PgBouncer's.
 const SHARED: usize = 12;

@@ -92,7 +92,7 @@ impl PoolRow {
 impl Totals {
     /// The counts in the order of the columns: PgBouncer's, then Weir's. Times are in
     /// microseconds.
-    pub(in crate::console) fn cells(&self) -> [u64; 14] {
+    pub(in crate::console) fn cells(&self) -> [u64; 15] {
         [
             self.assignments,
             self.transactions,
@@ -108,6 +108,7 @@ impl Totals {
             self.logins,
             self.lane_queries,
             self.replica_queries,
+            self.shared_queries,
         ]
     }
 }

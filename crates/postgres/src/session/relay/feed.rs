@@ -8,9 +8,10 @@ use wire::postgres::backend::Status;
 use wire::postgres::frame::{self, Frame, FrameError, Header};
 use wire::postgres::frontend::{put_flush, put_terminate};
 
+use super::Relay;
 use super::gate::Gate;
 use super::hear::amid_copy;
-use super::{AHEAD_MAX, Relay};
+use crate::client::AHEAD_MAX;
 use crate::connection::Connection;
 use crate::pipeline::compose::{Composer, Found};
 use crate::pipeline::round::{Cut, HELD_MAX, cut};

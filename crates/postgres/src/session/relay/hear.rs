@@ -45,11 +45,7 @@ impl Session {
                 self.is_told(body);
             }
             Heard::Parameter(body) if self.is_bound(relay) => self.is_told(body),
-            Heard::Ready { swallowed: true, .. } => {
-                if std::mem::take(&mut relay.restoring) && relay.restores.is_empty() {
-                    self.client.outlet.send(&std::mem::take(&mut relay.held));
-                }
-            }
+            Heard::Ready { swallowed: true, .. } => relay.restoring = known.is_restoring(),
             Heard::Ready { status, swallowed: false } => {
                 self.answered(relay, known, status);
                 relay.within &= !relay.rounds.is_empty();

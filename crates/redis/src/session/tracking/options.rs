@@ -6,13 +6,13 @@ use wire::resp::{
     Command, Version, put_array, put_bulk, put_command, put_integer, put_map, put_set,
 };
 
-use crate::commands::number;
-
 /// Bytes of all prefixes of one client. None of them begins as another, so that none is empty
 /// where there are several.
 const PREFIX_BYTES_MAX: usize = 64 << 10;
 
-const NO_INTEGER: &str = "ERR value is not an integer or out of range";
+/// Why nobody is told in the place of the client that tracks.
+const NO_REDIRECT: &str = "ERR weir: CLIENT TRACKING with REDIRECT is refused: HELLO 3, and the \
+                           connection that reads is told of its keys itself";
 
 /// Which keys a client is told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,8 +32,6 @@ pub(super) enum Mode {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Options {
     pub(super) mode: Mode,
-    /// The number of the client that is told in its place, as it was said.
-    pub(super) redirect: Option<i64>,
     /// It is not told of what it changes itself.
     noloop: bool,
     /// Of [`Mode::Broadcast`]; they stay until tracking ends.
@@ -47,7 +45,6 @@ pub(super) struct Wanted {
     opts_in: bool,
     opts_out: bool,
     noloop: bool,
-    redirect: Option<i64>,
     prefixes: Vec<Vec<u8>>,
 }
 
@@ -65,13 +62,7 @@ pub(super) fn read(command: &Command<'_>) -> Result<Option<Wanted>, String> {
             _ if is(at, "OPTIN") => wanted.opts_in = true,
             _ if is(at, "OPTOUT") => wanted.opts_out = true,
             _ if is(at, "NOLOOP") => wanted.noloop = true,
-            Some(_) if is(at, "REDIRECT") && wanted.redirect.is_some_and(|of| of != 0) => {
-                return Err("ERR A client can only redirect to a single other client".to_owned());
-            }
-            Some(id) if is(at, "REDIRECT") => {
-                wanted.redirect = Some(number(id).ok_or(NO_INTEGER)?);
-                at += 1;
-            }
+            Some(_) if is(at, "REDIRECT") => return Err(NO_REDIRECT.to_owned()),
             Some(prefix) if is(at, "PREFIX") => {
                 wanted.prefixes.push(prefix.to_vec());
                 at += 1;
@@ -102,7 +93,7 @@ impl Wanted {
         if prefixes.iter().map(Vec::len).sum::<usize>() > PREFIX_BYTES_MAX {
             return Err("ERR weir: the prefixes are too long, all together".to_owned());
         }
-        Ok(Options { mode: self.mode(), redirect: self.redirect, noloop: self.noloop, prefixes })
+        Ok(Options { mode: self.mode(), noloop: self.noloop, prefixes })
     }
 
     fn mode(&self) -> Mode {
@@ -160,11 +151,9 @@ impl Wanted {
         Ok(())
     }
 
-    /// The same for a server, which is to tell another one of its connections by this number.
-    pub(super) fn command(&self, redirect: Option<i64>) -> Vec<u8> {
+    /// The same for a server.
+    pub(super) fn command(&self) -> Vec<u8> {
         let mut words: Vec<&[u8]> = vec![b"CLIENT", b"TRACKING", b"ON"];
-        let redirect = redirect.map(|id| id.to_string());
-        words.extend(redirect.iter().flat_map(|id| [&b"REDIRECT"[..], id.as_bytes()]));
         let all: [(bool, &[u8]); 4] = [
             (self.is_broadcast, b"BCAST"),
             (self.opts_in, b"OPTIN"),
@@ -204,9 +193,8 @@ impl Options {
         out
     }
 
-    /// The flags of `CLIENT TRACKINGINFO`; `is_caching`: `CLIENT CACHING` holds for what is next;
-    /// `is_broken`: who is to be told in its place is gone.
-    fn flags(&self, is_caching: bool, is_broken: bool) -> Vec<&'static str> {
+    /// The flags of `CLIENT TRACKINGINFO`; `is_caching`: `CLIENT CACHING` holds for what is next.
+    fn flags(&self, is_caching: bool) -> Vec<&'static str> {
         let of_mode: &[&str] = match (self.mode, is_caching) {
             (Mode::Reads, _) => &[],
             (Mode::Broadcast, _) => &["bcast"],
@@ -216,19 +204,12 @@ impl Options {
             (Mode::OptOut, true) => &["optout", "caching-no"],
         };
         let noloop = self.noloop.then_some("noloop");
-        let broken = is_broken.then_some("broken_redirect");
-        ["on"].into_iter().chain(of_mode.iter().copied()).chain(noloop).chain(broken).collect()
+        ["on"].into_iter().chain(of_mode.iter().copied()).chain(noloop).collect()
     }
 
     /// `CLIENT TRACKINGINFO`, with [`flags`](Self::flags).
-    pub(super) fn put_info(
-        &self,
-        (is_caching, is_broken): (bool, bool),
-        version: Version,
-        out: &mut Vec<u8>,
-    ) {
-        let flags = self.flags(is_caching, is_broken);
-        put_info(&flags, self.redirect.unwrap_or(0), &self.prefixes, version, out);
+    pub(super) fn put_info(&self, is_caching: bool, version: Version, out: &mut Vec<u8>) {
+        put_info(&self.flags(is_caching), 0, &self.prefixes, version, out);
     }
 }
 
@@ -295,15 +276,11 @@ mod tests {
             let heard = after(lines).unwrap_err();
             assert!(heard.starts_with(words), "{lines:?}: {heard}");
         }
-        for line in ["ON PREFIX", "ON NONSENSE", "MAYBE", "ON NOLOOP x"] {
+        for line in ["ON PREFIX", "ON REDIRECT", "ON NONSENSE", "MAYBE", "ON NOLOOP x"] {
             assert_eq!(said(line), Err("ERR syntax error".to_owned()), "{line}");
         }
         assert_eq!(said("off NOLOOP"), Ok(None));
-        assert_eq!(said("ON REDIRECT x"), Err(NO_INTEGER.to_owned()));
-        let twice = said("ON REDIRECT 1 REDIRECT 2").unwrap_err();
-        assert!(twice.starts_with("ERR A client can only redirect to a single"), "{twice}");
-        assert_eq!(after(&["ON REDIRECT 0 REDIRECT 7"]).unwrap().redirect, Some(7));
-        assert_eq!(after(&["ON REDIRECT 7", "ON"]).unwrap().redirect, None);
+        assert_eq!(said("ON REDIRECT 7"), Err(NO_REDIRECT.to_owned()));
     }
 
     #[test]
@@ -311,21 +288,18 @@ mod tests {
         let prefixes = |of: &Options| of.prefixes.iter().cloned().collect::<Vec<_>>();
         let of = after(&["ON BCAST NOLOOP PREFIX q PREFIX p", "ON BCAST PREFIX r"]).unwrap();
         assert_eq!(prefixes(&of), [b"p", b"q", b"r"]);
-        assert_eq!(of.flags(false, true), ["on", "bcast", "broken_redirect"]);
+        assert_eq!(of.flags(false), ["on", "bcast"]);
         assert_eq!(prefixes(&after(&["on bcast", "on bcast"]).unwrap()), [b""]);
-        assert_eq!(after(&["ON OPTIN", "ON NOLOOP"]).unwrap().flags(true, false), ["on", "noloop"]);
+        assert_eq!(after(&["ON OPTIN", "ON NOLOOP"]).unwrap().flags(true), ["on", "noloop"]);
         let long = ["x", "y"].map(|of| format!("ON BCAST PREFIX {}", of.repeat(40_000)));
         assert!(after(&[&long[0]]).is_ok());
         let too_long = after(&[&long[0], &long[1]]).unwrap_err();
         assert!(too_long.starts_with("ERR weir: the prefixes"), "{too_long}");
-        let wanted = said("ON BCAST REDIRECT 7 PREFIX q PREFIX p").unwrap().unwrap();
-        let command = wanted.command(Some(12));
+        let wanted = said("ON BCAST PREFIX q PREFIX p").unwrap().unwrap();
+        let command = wanted.command();
         let words: String = String::from_utf8(command).unwrap().replace("\r\n", " ");
-        let wanted = "$5 BCAST $6 PREFIX $1 q $6 PREFIX $1 p ";
-        assert!(
-            words.starts_with("*10 $6 CLIENT $8 TRACKING $2 ON $8 REDIRECT $2 12 ")
-                && words.ends_with(wanted)
-        );
+        let wanted = "*8 $6 CLIENT $8 TRACKING $2 ON $5 BCAST $6 PREFIX $1 q $6 PREFIX $1 p ";
+        assert_eq!(words, wanted);
     }
 
     #[test]

@@ -149,6 +149,21 @@ fn a_failover_of_redis_is_told_whoever_does_it() {
 }
 
 #[test]
+fn a_redis_server_that_begins_to_evict_keys_is_told_once() {
+    let with = |evicted: u64| {
+        let mut document = document();
+        let memory = json!({ "evicted": evicted, "used_bytes": 4 << 20, "max_bytes": 4 << 20 });
+        document["redis"]["backends"][0]["memory"] = memory;
+        observation(1.0, &document)
+    };
+    let told = changes(&with(0), &with(3));
+    assert_eq!(texts(&told), "Info Redis server r evicts keys: its memory of 4.0 MiB is full\n");
+    assert_eq!(told[0].remedy.as_deref(), Some("redis-cli -u redis://r:6379 info memory"));
+    assert_eq!(changes(&with(3), &with(9)), []);
+    assert_eq!(changes(&observation(1.0, &document()), &with(9)), [], "a start is no beginning");
+}
+
+#[test]
 fn a_reload_tells_what_it_refused_and_what_waits_for_a_restart() {
     let told = |refused: Value, keys: Value| {
         let mut after = document();

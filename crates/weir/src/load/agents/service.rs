@@ -31,7 +31,7 @@ use crate::exit::{Failure, note};
 const CONNECTIONS_MAX: usize = 32;
 /// How long answers are waited for once the coordinator is gone.
 const ANSWERS_MAX: Duration = Duration::from_secs(5);
-/// How long a run may take to end whose end was said.
+/// How long a run may take to end whose end was said, or for which nothing more is waited.
 const ENDED_MAX: Duration = Duration::from_secs(2);
 /// Reports that wait for the coordinator.
 const REPORTS_MAX: usize = 1024;
@@ -66,8 +66,14 @@ struct Agent {
     out: PathBuf,
     /// The moment from which its clock counts.
     epoch: Instant,
-    /// The run that is being sent, in words.
-    busy: Mutex<Option<String>>,
+    busy: Mutex<Option<ClaimedRun>>,
+}
+
+/// The run that an agent sends.
+#[derive(Clone)]
+struct ClaimedRun {
+    name: String,
+    stop: Stop,
 }
 
 /// Waits for coordinators until somebody ends the process.
@@ -152,7 +158,11 @@ async fn session(agent: Arc<Agent>, acceptor: &AgentAcceptor, stream: TcpStream,
                 if let Some(last) = under_way.take() {
                     last.ended().await;
                 }
-                match UnderWay::begin(&agent, *assignment, &of, &tell) {
+                let begun = match BusyAgent::claim(&agent, &of).await {
+                    Ok(busy) => UnderWay::begin(busy, *assignment, &of, &tell),
+                    Err(words) => Err(words),
+                };
+                match begun {
                     Ok(begun) => under_way = Some(begun),
                     Err(words) => drop(tell.try_send(Report::Failed(words))),
                 }
@@ -187,15 +197,14 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    /// Begins a run, unless there is one.
+    /// Begins a run on an agent that was claimed for it.
     fn begin(
-        agent: &Arc<Agent>,
+        busy: BusyAgent,
         assignment: Assignment,
         name: &str,
         tell: &Sender<Report>,
     ) -> Result<Self, String> {
-        let busy = BusyAgent::claim(agent, name)?;
-        let stop = Stop::default();
+        let stop = busy.stop.clone();
         let (start, started) = sync_channel(1);
         let started = Mutex::new(started);
         let injection_stop = stop.clone();
@@ -207,8 +216,8 @@ impl UnderWay {
                 started.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
             });
             let injection = Injection {
-                limits: busy.0.limits,
-                out: &busy.0.out,
+                limits: busy.agent.limits,
+                out: &busy.agent.out,
                 stop: injection_stop,
                 start: agreement,
                 tell: &tell,
@@ -249,22 +258,46 @@ impl Drop for UnderWay {
 }
 
 /// The agent while it sends a run.
-struct BusyAgent(Arc<Agent>);
+struct BusyAgent {
+    agent: Arc<Agent>,
+    stop: Stop,
+}
 
 impl BusyAgent {
-    /// Refuses, in words, where there is a run.
-    fn claim(agent: &Arc<Agent>, name: &str) -> Result<Self, String> {
-        let mut busy = agent.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(other) = &*busy {
-            return Err(format!("it is busy: it sends {other}, and one run at a time"));
+    /// Waits for the end of a run that was stopped, as one is whose coordinator has failed;
+    /// refuses, in words, where one is being sent.
+    async fn claim(agent: &Arc<Agent>, name: &str) -> Result<Self, String> {
+        let begun = Instant::now();
+        loop {
+            match agent.claim(name) {
+                Ok(stop) => return Ok(Self { agent: Arc::clone(agent), stop }),
+                Err(other)
+                    if other.stop.is_asked() && begun.elapsed() < ANSWERS_MAX + ENDED_MAX =>
+                {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Err(ClaimedRun { name, .. }) => {
+                    return Err(format!("it is busy: it sends {name}, and one run at a time"));
+                }
+            }
         }
-        *busy = Some(name.to_owned());
-        Ok(Self(Arc::clone(agent)))
     }
 }
 
 impl Drop for BusyAgent {
     fn drop(&mut self) {
-        *self.0.busy.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.agent.busy.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Agent {
+    /// Notes the next run, unless there is one.
+    fn claim(&self, name: &str) -> Result<Stop, ClaimedRun> {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(other) = &*busy {
+            return Err(other.clone());
+        }
+        let run = busy.insert(ClaimedRun { name: name.to_owned(), stop: Stop::default() });
+        Ok(run.stop.clone())
     }
 }
