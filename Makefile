@@ -76,6 +76,7 @@ soak:
 	WEIR_BIN=$(TARGET)/release/weir WEIR_TEST_SECONDS=$$(($(MINUTES) * 60)) WEIR_TEST_SEED=$(SEED) \
 	$(CARGO) test --release --package weir-tests --test integration -- --nocapture --test-threads=1 \
 	strangers:: isolation::every_client redis::isolation redis::twins aof::chaos what_chance \
+	answer_as_one_server \
 	failover::a_server_is_killed
 
 check:

@@ -91,6 +91,12 @@ pub enum Name {
     ClusterReport,
     /// Memory of a gateway while one of 16 members is away
     ClusterMemory,
+    /// Windows over two sets that are joined, merged and fetched, beside one InfluxDB
+    ClusterQueries,
+    /// Memory of a gateway while ten million rows of two sets pass through
+    ClusterStream,
+    /// Rows a second into a member that is rebuilt, and in a load
+    ClusterRebuild,
     /// p99.9 of acks while dd writes to the same disk
     Disk,
     /// Rows a second into the embedded store, in batches of 30 and of 5,000, and memory meanwhile
@@ -115,6 +121,9 @@ pub enum Name {
     PostgresSpread,
     /// Short statements beside slow ones
     PostgresSlow,
+    /// Point selects by Zipf's distribution and uniform, equal reads asked once and not; one
+    /// statement that 200 clients ask at once
+    PostgresShared,
     /// Memory of idle clients of PostgreSQL
     PostgresIdle,
     /// SET and GET at 500, 50 and 1 clients and in pipelines, beside nutcracker,
@@ -124,6 +133,8 @@ pub enum Name {
     RedisServers,
     /// MGET of 100 keys over four servers, beside nutcracker, Envoy and predixy
     RedisMget,
+    /// GET of 500 clients by Zipf's distribution and uniform, equal reads asked once and not
+    RedisShared,
     /// SET and WAIT by turns, with a replica
     RedisWait,
     /// Memory of idle clients of Redis
@@ -184,11 +195,13 @@ impl Name {
             Self::Memory | Self::Hung | Self::Disk => "InfluxDB gateway",
             Self::CollisionCost | Self::Collisions => "InfluxDB gateway",
             Self::ClusterCost | Self::ClusterReport => "InfluxDB gateway",
-            Self::ClusterMemory => "InfluxDB gateway",
+            Self::ClusterMemory | Self::ClusterQueries => "InfluxDB gateway",
+            Self::ClusterStream | Self::ClusterRebuild => "InfluxDB gateway",
             Self::StoreLoad | Self::StoreQueries | Self::StoreDisk => "Embedded store",
             Self::StoreSeries | Self::StoreDecade => "Embedded store",
             Self::RedisRates | Self::RedisServers | Self::RedisMget => "Redis gateway",
             Self::RedisWait | Self::RedisIdle | Self::RedisBurst => "Redis gateway",
+            Self::RedisShared => "Redis gateway",
             Self::AofMemory | Self::AofStream | Self::AofStall => "Append-only files",
             Self::AofBesideDd | Self::AofMaster => "Append-only files",
             Self::AofBase | Self::AofRestart => "Append-only files",
@@ -206,6 +219,7 @@ impl Name {
         match self {
             Self::Hung | Self::CollisionCost | Self::ClusterCost => Some(hung::RUN),
             Self::Collisions | Self::ClusterReport | Self::ClusterMemory => None,
+            Self::ClusterQueries | Self::ClusterStream | Self::ClusterRebuild => None,
             Self::Memory | Self::PostgresIdle | Self::RedisIdle | Self::RedisBurst => None,
             Self::StoreLoad | Self::StoreQueries | Self::StoreDisk => None,
             Self::StoreSeries | Self::StoreDecade => None,

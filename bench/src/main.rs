@@ -28,7 +28,7 @@ pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 type Measure = fn(&Scale) -> Outcome<Vec<Row>>;
 
-const ALL: [(Name, Measure); 48] = [
+const ALL: [(Name, Measure); 53] = [
     (Name::Requests, rows::requests::measure),
     (Name::Relays, rows::relays::measure),
     (Name::Lines, rows::lines::measure),
@@ -39,6 +39,9 @@ const ALL: [(Name, Measure); 48] = [
     (Name::ClusterCost, rows::cluster::cost),
     (Name::ClusterReport, rows::cluster::report),
     (Name::ClusterMemory, rows::cluster::memory),
+    (Name::ClusterQueries, rows::cluster::queries),
+    (Name::ClusterStream, rows::cluster::stream),
+    (Name::ClusterRebuild, rows::cluster::rebuild),
     (Name::Disk, rows::disk::measure),
     (Name::StoreLoad, rows::store::load::measure),
     (Name::StoreQueries, rows::store::queries::measure),
@@ -51,10 +54,12 @@ const ALL: [(Name, Measure); 48] = [
     (Name::PostgresSysbench, rows::postgres::sysbench::measure),
     (Name::PostgresSpread, rows::postgres::spread::measure),
     (Name::PostgresSlow, rows::postgres::slow::measure),
+    (Name::PostgresShared, rows::postgres::shared::measure),
     (Name::PostgresIdle, rows::postgres::idle::measure),
     (Name::RedisRates, rows::redis::rates::measure),
     (Name::RedisServers, rows::redis::servers::measure),
     (Name::RedisMget, rows::redis::mget::measure),
+    (Name::RedisShared, rows::redis::shared::measure),
     (Name::RedisWait, rows::redis::wait::measure),
     (Name::RedisIdle, rows::redis::idle::measure),
     (Name::RedisBurst, rows::redis::burst::measure),

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+pub use rig::process::anonymous_mib;
 use rig::wait;
 
 use crate::Outcome;
@@ -17,22 +18,47 @@ const TICKS_PER_SECOND: u64 = 100;
 
 /// CPU time of a process so far, all threads, ended ones too.
 pub fn cpu(pid: u32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name, in parentheses, may hold spaces.
-    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    // Field 3, the state, is the first of these; utime and stime are fields 14 and 15. Some of
-    // those between are negative for a process without a terminal.
-    let ticks: u64 = rest.split(' ').skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND)
+    ProcessStat::of(pid).own
+}
+
+/// CPU time of a process and its children so far, ended ones too.
+pub fn family_cpu(pid: u32) -> Duration {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let children = all.map(ProcessStat::of).filter(|of| of.parent == Some(pid));
+    let family = ProcessStat::of(pid);
+    family.own + family.ended + children.map(|of| of.own + of.ended).sum::<Duration>()
 }
 
 /// CPU time of the children of this process that have ended.
 pub fn ended_children_cpu() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    // cutime and cstime are fields 16 and 17, where `cpu` has utime and stime.
-    let ticks: u64 = rest.split(' ').skip(13).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND)
+    ProcessStat::of(std::process::id()).ended
+}
+
+/// What `/proc/PID/stat` says of a process; nothing where there is none.
+struct ProcessStat {
+    parent: Option<u32>,
+    /// CPU time of itself.
+    own: Duration,
+    /// That of its children which have ended.
+    ended: Duration,
+}
+
+impl ProcessStat {
+    fn of(pid: u32) -> Self {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The name, in parentheses, may hold spaces.
+        let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        // Field 3, the state, is the first of these; ppid is field 4, utime and stime are 14 and
+        // 15, cutime and cstime 16 and 17.
+        let field = |number: usize| rest.split(' ').nth(number - 3)?.parse::<u64>().ok();
+        let time = |fields: [usize; 2]| {
+            let ticks: u64 = fields.into_iter().filter_map(field).sum();
+            Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND)
+        };
+        let parent = field(4).and_then(|parent| parent.try_into().ok());
+        Self { parent, own: time([14, 15]), ended: time([16, 17]) }
+    }
 }
 
 /// Runs something, and gives the CPU time of the children that have ended meanwhile.
@@ -55,15 +81,7 @@ pub fn stolen() -> Duration {
     Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND / cpus.max(1) as u64)
 }
 
-/// Memory that is not a file's, in MiB.
-pub fn anonymous_mib(pid: u32) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-    kib.unwrap_or(0.0) / 1_024.0
-}
-
-/// The same, once it changes no more.
+/// Memory that is not a file's, in MiB, once it changes no more.
 pub fn settled_mib(pid: u32) -> f64 {
     let mut last = 0.0;
     wait::until("memory has settled", wait::LONG, || {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use rig::fake::ClusterDatabase;
 use rig::http::Message;
 
 /// What is read at once; the longest head that is understood.
@@ -21,8 +22,7 @@ pub const DATABASE: &str = "bench";
 #[derive(Default)]
 struct State {
     lines: AtomicU64,
-    /// The body of the last write to the database of a cluster's table.
-    table: Mutex<Vec<u8>>,
+    cluster: Mutex<ClusterDatabase>,
     hangs: AtomicBool,
 }
 
@@ -106,12 +106,13 @@ fn answer(state: &State, head: &str, target: &str, body: Vec<u8>, lines: u64) ->
             text(String::new())
         }
         "/write" if target.contains("db=_weir") => {
-            *state.table.lock().unwrap_or_else(PoisonError::into_inner) = body;
+            let mut cluster = state.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+            cluster.write(&String::from_utf8_lossy(&body));
             b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()
         }
         "/query" if memchr::memmem::find(&body, b"%22table%22").is_some() => {
-            let table = state.table.lock().unwrap_or_else(PoisonError::into_inner);
-            text(table_answer(&table))
+            let cluster = state.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+            text(serde_json::json!({ "results": [cluster.result()] }).to_string())
         }
         "/query" | "/ping" => {
             let start = head.lines().next().unwrap_or_default().to_owned();
@@ -127,13 +128,4 @@ fn answer(state: &State, head: &str, target: &str, body: Vec<u8>, lines: u64) ->
             b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()
         }
     }
-}
-
-/// What a query for the table is answered that was written so.
-fn table_answer(line: &[u8]) -> String {
-    let line = String::from_utf8_lossy(line);
-    let field = line.split_once('"').and_then(|(_, rest)| rest.rsplit_once('"'));
-    let field = field.map(|(field, _)| field.replace("\\\"", "\"").replace("\\\\", "\\"));
-    let series = field.map(|field| serde_json::json!([{ "values": [[0, field]] }]));
-    serde_json::json!({ "results": [{ "series": series }] }).to_string()
 }

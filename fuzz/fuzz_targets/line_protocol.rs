@@ -34,6 +34,7 @@ fuzz_target!(|input: (u8, &[u8])| {
     let (key, sampler) = (MarkKey::default(), Sampler::new(0, 0.5));
     let walked = |records: &[u8]| Notes {
         marks: Some(Marks::of(key.clone(), records)),
+        newest: None,
         sample: Some(Sample::of(sampler, records)),
     };
     let (mut noted, mut notes) = (BEFORE.to_vec(), walked(BEFORE));

@@ -1,7 +1,16 @@
 //! Backends that share the points out among them: each point on every member of its one set.
 
 mod asked;
+mod at_once;
+mod dropped;
+mod founded;
 mod gateways;
+mod killed;
+mod loaded;
+mod noted;
+mod rebuilt;
+mod silent;
+mod streamed;
 mod verified;
 
 use std::collections::BTreeSet;
@@ -113,8 +122,8 @@ fn a_point_that_one_copy_refuses_is_a_dead_letter_of_that_copy_alone() {
     let cluster = Cluster::new();
     cluster.members[0].set(Mode::Conflict("h3".to_owned()));
     let lines: String = (0..700).map(point).collect();
-    cluster.weir.must_write("db", &lines);
     cluster.members[2].set(Mode::Conflict("h3".to_owned()));
+    cluster.weir.must_write("db", &lines);
     cluster.weir.wait_delivered();
     let a = cluster.weir.account("a1");
     let b = cluster.weir.account("b1");
@@ -124,6 +133,37 @@ fn a_point_that_one_copy_refuses_is_a_dead_letter_of_that_copy_alone() {
     // Its index counts the record's lines, not the member's own.
     assert!(shown.contains("point 3") && shown.contains("point 696"), "{shown}");
     cluster.assert_accounted();
+}
+
+#[test]
+fn dead_letters_are_not_sent_again_to_a_member_that_is_not_what_it_was() {
+    let cluster = Cluster::new();
+    cluster.members.iter().for_each(|member| member.set(Mode::Conflict("h3".to_owned())));
+    cluster.weir.must_write("db", &(0..100).map(point).collect::<String>());
+    cluster.weir.wait_delivered();
+    let refused = |name: &str| cluster.weir.account(name).dead_lettered;
+    let (at, name) = if refused("a1") > 0 { (0, "a1") } else { (2, "b1") };
+    let (member, letters) = (&cluster.members[at], refused(name));
+    assert!(letters > 0);
+    member.set(Mode::Accept);
+    let (before, table) = (member.distinct(), member.table());
+    let replay = || {
+        let output = cluster.weir.command(&["dead-letters", "replay", name, "--all"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{said}");
+        said
+    };
+    member.set_table(None);
+    let said = replay();
+    assert!(said.contains("it has no table yet; run `weir placement apply`"), "{said}");
+    // The server of another member of the set.
+    member.set_table(cluster.members[at + 1].table());
+    let said = replay();
+    assert!(said.contains("look at the URLs"), "{said}");
+    assert_eq!(member.distinct(), before, "nothing was sent");
+    member.set_table(table);
+    cluster.weir.must_run(&["dead-letters", "replay", name, "--all"]);
+    assert_eq!(member.distinct(), before + letters as usize);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! differs on purpose, the file says why. `INFLUXQL_ITSELF=1` compares InfluxDB with itself, which
 //! shows what is not determined there.
 
+pub mod clustered;
 mod compare;
 mod generated;
 mod script;
@@ -25,7 +26,7 @@ fn play(topic: &str) {
     let dir = places::root().join("tests/integration/influxql");
     let text = std::fs::read_to_string(dir.join("queries").join(format!("{topic}.txt"))).unwrap();
     let load = |name: &str| std::fs::read_to_string(dir.join("data").join(name)).unwrap();
-    let pair = Pair::start();
+    let pair = Pair::start(script::index(&text));
     pair.create(script::DATABASE);
     let mut wrong = Vec::new();
     let steps = script::parse(&text, load);
@@ -61,6 +62,7 @@ macro_rules! topics {
 }
 
 topics! {
+    a_tag_and_a_field_of_one_name
     aggregates
     bound_parameters
     casts
@@ -90,6 +92,7 @@ topics! {
     retention_policies
     selectors
     several_statements
+    shards_have_their_own_tags
     show
     subqueries
     subqueries_ordered_against_their_query

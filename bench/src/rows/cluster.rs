@@ -2,12 +2,18 @@
 //! beside one server.
 
 mod memory;
+mod queries;
+mod rebuild;
 mod report;
 mod sinks;
+mod stream;
 
 pub use memory::measure as memory;
+pub use queries::measure as queries;
+pub use rebuild::measure as rebuild;
 pub use report::measure as report;
 pub use sinks::measure as cost;
+pub use stream::measure as stream;
 
 use rig::weir::{Setup, Weir};
 

@@ -9,6 +9,7 @@ pub mod clients;
 pub mod idle;
 pub mod pgbench;
 pub mod select;
+pub mod shared;
 pub mod slow;
 pub mod spread;
 pub mod sysbench;
@@ -35,9 +36,15 @@ pub fn weir(servers: &[&Cluster], workers: usize) -> Weir {
 
 /// The same, not started yet.
 pub fn setup(servers: &[&Cluster], workers: usize) -> Setup {
-    let mut table = "[postgres]\nlisten = \"{postgres}\"\n\
-                     [[postgres.auth]]\naddress = [\"127.0.0.1\"]\nmethod = \"trust\"\n"
-        .to_owned();
+    setup_with(servers, workers, "")
+}
+
+/// The same with more lines in `[postgres]`.
+pub fn setup_with(servers: &[&Cluster], workers: usize, lines: &str) -> Setup {
+    let mut table = format!(
+        "[postgres]\nlisten = \"{{postgres}}\"\n{lines}\
+         [[postgres.auth]]\naddress = [\"127.0.0.1\"]\nmethod = \"trust\"\n"
+    );
     for (number, server) in servers.iter().enumerate() {
         let backend = format!("name = \"server-{number}\"\nurl = \"{}\"\n", server.url());
         table.push_str(&format!("[[postgres.backend]]\n{backend}"));

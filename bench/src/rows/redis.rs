@@ -11,6 +11,7 @@ pub mod mget;
 pub mod peer;
 pub mod rates;
 pub mod servers;
+pub mod shared;
 pub mod wait;
 
 use rig::redis::Redis;
@@ -32,9 +33,15 @@ pub const WEIR: usize = 2;
 
 /// Weir with one worker in front of these servers, not started yet.
 pub fn setup(servers: &[Redis]) -> Setup {
-    let mut table = "[redis]\nlisten = \"{redis}\"\nmax-connections = 20000\n\
-                     distribution = \"ketama\"\nhash = \"fnv1a_64\"\n"
-        .to_owned();
+    setup_with(servers, "")
+}
+
+/// The same with more lines in `[redis]`.
+pub fn setup_with(servers: &[Redis], lines: &str) -> Setup {
+    let mut table = format!(
+        "[redis]\nlisten = \"{{redis}}\"\nmax-connections = 20000\n\
+         distribution = \"ketama\"\nhash = \"fnv1a_64\"\n{lines}\n"
+    );
     for (number, server) in servers.iter().enumerate() {
         let backend = format!("name = \"server-{number}\"\nurl = \"{}\"\n", server.url());
         table.push_str(&format!("[[redis.backend]]\n{backend}"));

@@ -170,6 +170,16 @@ impl Journal {
         Ok(Consumer::new(owners, name, claimed))
     }
 
+    /// The account of one cursor; `None` where there is none of this name.
+    pub fn cursor(&self, name: &str) -> Option<CursorStatus> {
+        self.running.owners.cursors.status(name)
+    }
+
+    /// The end of what consumers may see: whatever was acknowledged is before it.
+    pub fn end(&self) -> Position {
+        self.running.owners.cursors.ends().released
+    }
+
     /// The account of every cursor, all of the same moment.
     pub fn cursors(&self) -> Vec<CursorStatus> {
         self.running.owners.cursors.statuses()

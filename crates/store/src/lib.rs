@@ -18,6 +18,7 @@
 //     influx/src/embedded/settling.rs says when
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
+//   gathered
 //   checker, query
 //   store
 //   snapshot
@@ -43,6 +44,7 @@ pub mod compaction;
 pub mod condition;
 mod data;
 pub mod file;
+mod gathered;
 mod go_regex;
 pub mod inspect;
 pub mod manifest;
@@ -68,6 +70,7 @@ mod view;
 
 pub use archive::{AcceptError, Archive, Missing, PolicyVersion, Version, accept};
 pub use checker::{Basis, Checked, Checker, LOOKUPS_AT_ONCE_MAX, PromiseHold, Undecided};
+pub use gathered::{Gathered, GatheredSeries, TooManySeriesError};
 pub use refusal::QueryError;
 pub use settings::{MEMORY_MIN, Settings, SettingsError};
 pub use snapshot::{NameError, Snapshot};

@@ -3,6 +3,9 @@
 mod scan;
 #[cfg(test)]
 mod tests;
+mod within;
+#[cfg(test)]
+mod within_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
@@ -19,7 +22,7 @@ use crate::partition::Partitions;
 use crate::predicate::TagPredicate;
 use crate::scan::{ScanError, ScanRequest, TimeRange};
 use crate::schema::FieldType;
-use crate::series::{Series, SeriesId, SeriesIndex};
+use crate::series::{Series, SeriesId, SeriesIndex, SeriesSet};
 use crate::tombstone::Active;
 
 /// The data of one retention policy at one moment.
@@ -86,11 +89,17 @@ impl PolicyView {
         index.measurement(measurement).map(|of| index.tag_keys(of)).unwrap_or_default()
     }
 
-    /// The values of a tag, sorted, over the series that match.
-    pub fn tag_values(&self, measurement: &str, key: &str, of: &TagPredicate) -> Vec<String> {
+    /// The values of a tag, sorted, over the series that match and are in a set, if one is given.
+    pub fn tag_values(
+        &self,
+        measurement: &str,
+        key: &str,
+        of: &TagPredicate,
+        within: Option<&SeriesSet>,
+    ) -> Vec<String> {
         let index = self.index();
         let Some(measurement) = index.measurement(measurement) else { return Vec::new() };
-        index.tag_values(measurement, self.data.series_bound, key, of)
+        index.tag_values(measurement, self.data.series_bound, key, of, within)
     }
 
     /// The series of a measurement that match, sorted by their tags' key=value bytes.

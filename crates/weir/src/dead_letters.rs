@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{ArgGroup, Args, Subcommand};
+use influx::cluster;
 use influx::delivery::dead_letters::{self as letters, Id, Letter, Selection, Summary};
 use influx::delivery::replay;
 use influx::settings::BackendTable;
@@ -14,6 +15,9 @@ use watch::words::{self, count, harmless, seconds};
 use crate::config::ConfigFile;
 use crate::config::{self, Settings};
 use crate::exit::{BAD_NEWS, DONE, Failure};
+
+/// How long the members of a cluster may take to say which table they have.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What can be done with dead letters.
 #[derive(Debug, Subcommand)]
@@ -194,9 +198,13 @@ fn send_again(which: &Which, config: &ConfigFile, out: &mut dyn Write) -> Result
         .enable_all()
         .build()
         .map_err(|error| Failure::other(format!("can't begin: {error}")))?;
-    let replayed = runtime
-        .block_on(replay::replay(&dir, server, &which.selection()))
-        .map_err(Failure::other)?;
+    let selection = which.selection();
+    let replaying = async {
+        let greeting = cluster::greeting(&settings.influx, &backend.name, TIMEOUT).await;
+        let greeting = greeting.map_err(Failure::other)?;
+        replay::replay(&dir, server, greeting, &selection).await.map_err(Failure::other)
+    };
+    let replayed = runtime.block_on(replaying)?;
     writeln!(
         out,
         "{} has taken {} points; {} it refuses again and they stay",

@@ -5,14 +5,15 @@
 //! shown with the few lines of data that are needed for it.
 
 mod conditions;
-mod data;
-mod grammar;
+pub mod data;
+pub mod grammar;
+pub mod weeks;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rig::chance::{self, Length};
 
-use super::script::{Action, Step};
+use super::script::{self, Action, Step};
 use super::sides::Pair;
 use data::World;
 
@@ -27,14 +28,18 @@ const TRIES_MAX: usize = 60;
 
 /// A query's shape, by which differences of one cause are told from others: names and numbers are
 /// left out.
-fn cause(what: &str) -> String {
+pub fn cause(what: &str) -> String {
     let first = what.lines().next().unwrap_or_default();
     let calls = first.split(['(', ' ', ',']).filter(|word| grammar::WORDS.contains(word));
     calls.collect::<Vec<_>>().join(" ")
 }
 
-/// The lines that are needed for `step` to be answered differently, or near it.
-fn needed(pair: &Pair, mut lines: Vec<String>, step: &Step) -> (Vec<String>, Option<String>) {
+/// The lines of these for which `differs` still tells of a difference, or nearly so few, and what
+/// it tells; it is given the number of the try, too.
+pub fn needed(
+    mut lines: Vec<String>,
+    mut differs: impl FnMut(&[String], usize) -> Option<String>,
+) -> (Vec<String>, Option<String>) {
     let (mut tries, mut part, mut last) = (0, lines.len().div_ceil(2), None);
     while part > 0 && tries < TRIES_MAX {
         let mut at = 0;
@@ -42,7 +47,7 @@ fn needed(pair: &Pair, mut lines: Vec<String>, step: &Step) -> (Vec<String>, Opt
             let mut fewer = lines.clone();
             fewer.drain(at..(at + part).min(lines.len()));
             tries += 1;
-            let wrong = differs(pair, &fewer, step, tries);
+            let wrong = differs(&fewer, tries);
             if wrong.is_some() {
                 (lines, last) = (fewer, wrong);
             } else {
@@ -86,7 +91,8 @@ fn play(pair: &Pair, seed: u64, causes: &mut Vec<String>) -> Vec<String> {
             continue;
         }
         causes.push(cause);
-        let (lines, fewer) = needed(pair, world.lines.clone(), &step);
+        let (lines, fewer) =
+            needed(world.lines.clone(), |lines, number| differs(pair, lines, &step, number));
         let what = fewer.unwrap_or(what);
         let count = lines.len();
         let shown = lines[..count.min(12)].concat();
@@ -101,7 +107,7 @@ fn what_chance_writes_and_asks_is_answered_as_by_influxdb() {
     let only = chance::number("INFLUXQL_SEED");
     let first = only.unwrap_or_else(chance::seed);
     let length = if only.is_some() { Length::exactly(1) } else { Length::of(WORLDS) };
-    let pair = Pair::start();
+    let pair = Pair::start(script::INDEX);
     let (mut found, mut causes, mut played) = (Vec::new(), Vec::new(), 0);
     while length.goes_on(played) && found.len() < SHOWN_MAX {
         found.extend(play(&pair, first.wrapping_add(played), &mut causes));

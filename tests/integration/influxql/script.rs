@@ -3,6 +3,7 @@
 //!
 //! | line | meaning |
 //! |---|---|
+//! | `-- index: inmem` | in the first line: InfluxDB's index, else `tsi1` |
 //! | `-- load: file` | writes a file of `influxql/data/` |
 //! | `-- write: precision=s` | writes the lines up to the next empty one, with these parameters |
 //! | `-- db: name` | the database of what follows |
@@ -15,6 +16,23 @@
 
 /// The database a file begins with; it exists.
 pub const DATABASE: &str = "db";
+
+/// InfluxDB's index: `tsi1` has one for each shard, as Weir's knows of each partition what is in
+/// it; of two tags and of their order it takes another meaning from a condition than `inmem`.
+pub const INDEX: &str = "tsi1";
+const INDEX_IN_MEMORY: &str = "inmem";
+
+/// The index with which a file is played.
+///
+/// # Panics
+/// When there is none of that name.
+pub fn index(text: &str) -> &'static str {
+    match text.lines().find_map(|line| line.strip_prefix("-- index: ")) {
+        None => INDEX,
+        Some(INDEX_IN_MEMORY) => INDEX_IN_MEMORY,
+        Some(other) => panic!("no such index: {other:?}"),
+    }
+}
 
 #[derive(Debug, Clone)]
 pub enum Action {
@@ -78,6 +96,7 @@ impl Step {
             "difference" => self.expected = Expected::Different(value.to_owned()),
             "unordered" => self.expected = Expected::Unordered,
             "shape" => self.expected = Expected::Shape,
+            "index" => {}
             _ => panic!("line {}: no such word: {name:?}", self.line),
         }
     }

@@ -55,10 +55,12 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn start() -> Self {
-        let influxd = Influxd::start();
+    /// Starts both, InfluxDB with an index (`index-version`).
+    pub fn start(index: &'static str) -> Self {
+        let settings = [("INFLUXDB_DATA_INDEX_VERSION", index)];
+        let influxd = Influxd::start_with(&settings);
         let (address, other) = if std::env::var_os("INFLUXQL_ITSELF").is_some() {
-            let server = Influxd::start();
+            let server = Influxd::start_with(&settings);
             (server.address, Other::Influxd { _server: Box::new(server) })
         } else {
             let weir = Setup::new().embedded().start();
@@ -113,7 +115,8 @@ impl Pair {
     }
 }
 
-fn request(step: &Step) -> Request {
+/// A step as the request that it stands for.
+pub fn request(step: &Step) -> Request {
     let db = if step.db.is_empty() { String::new() } else { format!("db={}", escape(&step.db)) };
     match &step.action {
         Action::Write { lines, parameters } => {
@@ -159,7 +162,8 @@ fn sorted(text: &str) -> String {
     parts.join("\n")
 }
 
-fn described(step: &Step) -> String {
+/// A step in words.
+pub fn described(step: &Step) -> String {
     let text = match &step.action {
         Action::Write { lines, parameters } => {
             format!("write {parameters} {}", lines.lines().next().unwrap_or_default())

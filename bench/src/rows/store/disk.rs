@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
@@ -17,9 +18,11 @@ use super::bodies::{Bodies, START_NS};
 use super::queries::compare;
 use super::{Client, influxdb, load, weir};
 
-const HOSTS: u64 = 100;
+/// Hosts, each with a row every so often.
+pub const HOSTS: u64 = 100;
 const FIELDS: usize = 10;
-const EVERY_SECONDS: u64 = 10;
+/// Between two rows of a host.
+pub const EVERY_SECONDS: u64 = 10;
 const DAY_SECONDS: u64 = 86_400;
 /// How long nothing may change on the disk until it is taken for finished.
 const QUIET: Duration = Duration::from_secs(15);
@@ -60,6 +63,13 @@ impl Walk {
     }
 }
 
+/// A day of rows of all hosts, and how many they are.
+pub fn host_rows(scale: &Scale) -> (Arc<Bodies>, u64) {
+    let rows = HOSTS * DAY_SECONDS / EVERY_SECONDS / scale.one_in;
+    let mut walk = Walk::new();
+    (Bodies::of(rows, 5_000, |number, out| walk.put(number, out)), rows)
+}
+
 /// Waits until nothing changes any more; gives the bytes.
 fn settled_bytes(dir: &Path) -> u64 {
     let begun = Instant::now();
@@ -80,9 +90,7 @@ fn settled_bytes(dir: &Path) -> u64 {
 /// # Errors
 /// When anything can't be started, or rows are missing.
 pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
-    let rows = HOSTS * DAY_SECONDS / EVERY_SECONDS / scale.one_in;
-    let mut walk = Walk::new();
-    let bodies = Bodies::of(rows, 5_000, |number, out| walk.put(number, out));
+    let (bodies, rows) = host_rows(scale);
     let server = influxdb(&SOON);
     let mut weir = weir("flush-interval = \"5s\"")?;
     let count = "SELECT count(f0) FROM node";

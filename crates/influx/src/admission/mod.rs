@@ -22,7 +22,7 @@ use std::sync::Arc;
 use journal::Journal;
 use watch::metrics::Counter;
 use watch::watchdog::Stage;
-use wire::line::{MarkKey, Marks, Notes, Sample, Sampler};
+use wire::line::{MarkKey, Marks, NewestTime, Notes, Sample, Sampler};
 
 pub use self::names::{Destination, NameError};
 pub use self::points::{Admitted, Points};
@@ -89,11 +89,15 @@ impl Admission {
     }
 
     /// No points yet. Those to come are marked where the embedded store or a cluster's table checks
-    /// them by that, and some of them are chosen where collisions are looked for among them.
+    /// each by that, and some of them are chosen where collisions are looked for among them.
     pub fn points(&self) -> Points {
-        let is_checked = self.embedded.is_some() || self.backends.placement().table().is_some();
+        let table = self.backends.placement().table();
+        let is_checked =
+            self.embedded.is_some() || table.as_ref().is_some_and(|table| table.looks_at_fields());
         let marks = is_checked.then(|| Marks::new(self.mark_key.clone()));
-        Points::new(Vec::new(), Notes { marks, sample: self.sampler().map(Sample::new) })
+        let newest = table.map(|_| NewestTime::default());
+        let sample = self.sampler().map(Sample::new);
+        Points::new(Vec::new(), Notes { marks, newest, sample })
     }
 
     /// Forgets points that are no longer needed, and keeps their room for others.
@@ -103,11 +107,15 @@ impl Admission {
 
     /// Takes out of a write's points those that could not be found again in a cluster.
     fn leave_out_unplaced(&self, db: &str, points: &mut Points) {
-        if let Some(table) = self.backends.placement().table() {
-            let (lines, marks) = points.marked(&self.mark_key);
-            let NotTaken { numbers, reason } = table.not_taken(db, lines, marks, now_ns());
-            self.points_refused.add(u64::from(points.leave_out(&numbers, reason)));
+        let Some(table) = self.backends.placement().table() else { return };
+        let now_ns = now_ns();
+        let are_taken = |newest_ns| newest_ns <= table.newest_taken_ns(now_ns);
+        if !table.looks_at_fields() && points.newest_ns().is_some_and(are_taken) {
+            return;
         }
+        let (lines, marks) = points.marked(&self.mark_key);
+        let NotTaken { numbers, reason } = table.not_taken(db, lines, marks, now_ns);
+        self.points_refused.add(u64::from(points.leave_out(&numbers, reason)));
     }
 
     fn sampler(&self) -> Option<Sampler> {

@@ -112,6 +112,11 @@ impl Points {
         (lines, notes.marked(key, lines))
     }
 
+    /// The latest time of all points, in nanoseconds since 1970; `None` where only marks tell it.
+    pub(super) fn newest_ns(&self) -> Option<i64> {
+        self.notes.newest_ns()
+    }
+
     /// The account of points that are not admitted, or need not be.
     pub fn into_outcome(self) -> Outcome {
         self.outcome

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 
 use super::Backends;
+use super::statements::answer_of;
 use crate::client::TransportError;
 
 /// How long a statement about users may take on each backend.
@@ -43,7 +44,11 @@ impl Backends {
     pub async fn run_everywhere(&self, text: &str, db: &str) -> Result<Bytes, EverywhereError> {
         let all = self.all();
         let asked = || all.iter().filter(|backend| backend.settings.kind.has_catalogue());
-        let pings = join_all(asked().map(|backend| backend.queries.ping())).await;
+        let pings = asked().map(|backend| async {
+            backend.queries.ping().await?;
+            backend.is_fit(&backend.queries).await
+        });
+        let pings = join_all(pings).await;
         let unreachable: Vec<String> = asked()
             .zip(pings)
             .filter(|(_, ping)| ping.is_err())
@@ -54,17 +59,14 @@ impl Backends {
         }
         let form = [("q", text), ("db", db)];
         let run = asked().map(|backend| backend.queries.ask(&form, EVERYWHERE_TIMEOUT));
-        let mut answer = Bytes::from_static(b"{\"results\":[]}\n");
-        let mut refused = false;
+        let mut bodies = Vec::new();
         for (backend, said) in asked().zip(join_all(run).await) {
             let backend = backend.name();
             let said =
                 said.map_err(|error| EverywhereError::Broken { backend: backend.into(), error })?;
-            if !refused {
-                refused = said.refused().is_some();
-                answer = said.body;
-            }
+            bodies.push(said.body);
         }
-        Ok(answer)
+        let nobody = Bytes::from_static(b"{\"results\":[]}\n");
+        Ok(answer_of(bodies.iter()).cloned().unwrap_or(nobody))
     }
 }

@@ -1,8 +1,11 @@
 //! The backends as all parts of the gateway see them: how each is, whom to ask, what came of a
 //! statement. The deliveries write here; the front end, `/metrics` and `weir status` read.
 
+mod backend;
 mod everywhere;
+mod in_cluster;
 mod list;
+mod pause;
 mod state;
 mod statements;
 mod status;
@@ -14,192 +17,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
-use bytes::Bytes;
 use flow::drain::Drain;
-use flow::health::{self, Breaker};
+use flow::health;
 use futures_util::future::join_all;
-use http::{HeaderMap, Response};
-use hyper::body::Incoming;
 use journal::{CursorStatus, Journal};
 use tokio::task::JoinHandle;
 use watch::metrics::Registry;
 
+pub use self::backend::Backend;
+pub use self::in_cluster::{InClusterError, StatementEffect};
 use self::list::{BackendList, ListChange, ListedBackend};
+use self::pause::Pause;
+pub use self::pause::PauseLine;
 pub use self::state::{DeliveryState, Phase};
 use self::statements::StatementWaiters;
 pub use self::statements::{Ran, StatementTicket};
 pub use self::status::BackendStatus;
 pub(crate) use self::status::status_of;
-use self::tables::TableGreeting;
-use crate::client::{Client, ClientError, Greeting, TransportError};
+use crate::client::ClientError;
 use crate::placement::{Placement, Set, Unfit};
-use crate::settings::{BackendKind, BackendSettings, ServerSettings};
-
-/// A backend whose oldest waiting point is younger than this counts as caught up.
-const CAUGHT_UP: Duration = Duration::from_secs(1);
+use crate::settings::{BackendSettings, ServerSettings};
 
 /// How long a request under way may still take when deliveries end.
 pub const STOP_GRACE: Duration = Duration::from_secs(3);
-
-/// A backend that is reached over HTTP.
-#[derive(Debug)]
-pub struct Backend {
-    settings: ServerSettings,
-    /// For the delivery alone. A connection is driven by the runtime that opened it, so that
-    /// whatever workers ask must not share these: batches would be written on a worker's thread.
-    delivery: Arc<Client>,
-    /// For queries of clients and everything else that workers ask.
-    queries: Arc<Client>,
-    breaker: Breaker,
-    standing: DeliveryState,
-    /// Whether it may be used, where it is a member of a cluster.
-    placement: Arc<Placement>,
-    /// Tells its delivery to end.
-    drain: Drain,
-}
-
-/// A breaker as operators see it.
-fn breaker(name: &str, registry: &Registry) -> Breaker {
-    let labels = [("backend", name)];
-    let shown = health::Shown {
-        state: registry.gauge(
-            "weir_backend_breaker_state",
-            "Whether the backend is asked: 0 yes, 1 one trial is under way, 2 no.",
-            &labels,
-        ),
-        opened: registry.counter(
-            "weir_backend_breaker_opened_total",
-            "Times the backend failed so often that it was left alone for a while.",
-            &labels,
-        ),
-    };
-    Breaker::new(name, health::Settings::default(), shown)
-}
-
-impl Backend {
-    /// A backend that nothing has been delivered to yet, whose delivery ends with `drain`.
-    ///
-    /// # Errors
-    /// When its password or certificate files cannot be read.
-    fn new(
-        settings: &ServerSettings,
-        placement: &Arc<Placement>,
-        registry: &Registry,
-        drain: Drain,
-    ) -> Result<Self, ClientError> {
-        let (table, backend) = (Arc::clone(placement), settings.delivery.name.clone());
-        let greeting: Arc<dyn Greeting> = Arc::new(TableGreeting { placement: table, backend });
-        Ok(Self {
-            settings: settings.clone(),
-            delivery: Arc::new(Client::new(settings, Some(Arc::clone(&greeting)))?),
-            queries: Arc::new(Client::new(settings, Some(greeting))?),
-            breaker: breaker(&settings.delivery.name, registry),
-            standing: DeliveryState::new(&settings.delivery.name, registry),
-            placement: Arc::clone(placement),
-            drain,
-        })
-    }
-
-    /// The backend's name in the configuration.
-    pub fn name(&self) -> &str {
-        &self.settings.delivery.name
-    }
-
-    /// The backend's part of the configuration.
-    pub fn settings(&self) -> &ServerSettings {
-        &self.settings
-    }
-
-    /// The client of its delivery.
-    pub fn client(&self) -> &Arc<Client> {
-        &self.delivery
-    }
-
-    /// The client of queries, which workers may use.
-    pub fn queries(&self) -> &Arc<Client> {
-        &self.queries
-    }
-
-    /// Whether the backend answers, or is left alone for a while.
-    pub fn breaker(&self) -> &Breaker {
-        &self.breaker
-    }
-
-    /// What its delivery is doing.
-    pub fn standing(&self) -> &DeliveryState {
-        &self.standing
-    }
-
-    /// What tells its delivery to end.
-    pub fn drain(&self) -> &Drain {
-        &self.drain
-    }
-
-    /// How old the oldest point is that it has still to get; `None` when it is caught up.
-    pub fn behind(&self) -> Option<Duration> {
-        Some(self.standing.behind()).filter(|behind| *behind >= CAUGHT_UP)
-    }
-
-    /// Passes a query on; see [`Client::query`]. Its answer or failure moves the breaker.
-    ///
-    /// # Errors
-    /// When there was no answer's head; another backend may be asked instead.
-    pub async fn query(
-        &self,
-        form: (HeaderMap, Bytes),
-        headers: &HeaderMap,
-    ) -> Result<Response<Incoming>, TransportError> {
-        let answer = match self.is_fit(&self.queries).await {
-            Ok(()) => self.queries.query(form, headers).await,
-            Err(error) => Err(error),
-        };
-        match &answer {
-            Ok(_) => self.answered(),
-            Err(error) => self.breaker.failure(&error.to_string()),
-        }
-        answer
-    }
-
-    /// Notes that the backend answered, whatever it said.
-    pub fn answered(&self) {
-        // A lock for each batch or query is nothing; but most of the time there is nothing to say.
-        if self.breaker.state() != health::State::Closed {
-            self.breaker.success();
-        }
-    }
-
-    /// Reads password and token files again.
-    ///
-    /// # Errors
-    /// When one cannot be read; the former credentials stay.
-    pub fn read_credentials(&self) -> Result<(), ClientError> {
-        self.delivery.read_credentials()?;
-        self.queries.read_credentials()
-    }
-
-    /// How good it is to ask this backend: the smaller the better.
-    fn rank(&self) -> (bool, u8, Duration) {
-        let kind = match self.settings.kind {
-            BackendKind::Influxdb => 0,
-            BackendKind::Influxdb2 => 1,
-            // It answers `/query` with nothing but lists of series.
-            BackendKind::VictoriaMetrics => 2,
-        };
-        let ill = self.breaker.state() != health::State::Closed || self.standing.is_stopped();
-        (ill, kind, self.behind().unwrap_or_default())
-    }
-
-    fn status(&self, cursors: &[CursorStatus]) -> BackendStatus {
-        let failure = || {
-            let failure = self.breaker.last_failure()?;
-            Some((failure.reason.to_string(), failure.at))
-        };
-        let ServerSettings { delivery, kind, url, .. } = &self.settings;
-        let mut status = status_of(delivery, (kind.name(), url), &self.standing, cursors, failure);
-        status.breaker = self.breaker.state().name();
-        status
-    }
-}
 
 /// All backends, with their deliveries.
 #[derive(Debug)]
@@ -211,6 +51,9 @@ pub struct Backends {
     waiting: Arc<StatementWaiters>,
     /// Whose turn it is among equal candidates.
     turn: AtomicUsize,
+    pause: Pause,
+    /// Held by the statement that runs on all members of a cluster.
+    in_cluster: tokio::sync::Mutex<()>,
     /// Tells all that runs for them to end.
     pub(crate) drain: Drain,
     running: Mutex<BackendTasks>,
@@ -266,6 +109,8 @@ impl Backends {
             journal: journal.clone(),
             waiting: Arc::default(),
             turn: AtomicUsize::new(0),
+            pause: Pause::default(),
+            in_cluster: tokio::sync::Mutex::default(),
             drain: Drain::new(),
             running: Mutex::default(),
         };
@@ -279,7 +124,7 @@ impl Backends {
 
     fn backend(&self, settings: &ServerSettings) -> Result<Arc<Backend>, ClientError> {
         let drain = self.drain.part();
-        Backend::new(settings, &self.placement, &self.registry, drain).map(Arc::new)
+        Backend::new(settings, &self.placement, &self.journal, &self.registry, drain).map(Arc::new)
     }
 
     /// Every backend but the embedded one, in the configuration's order.
@@ -290,6 +135,11 @@ impl Backends {
     /// Where points lie, where backends share them out.
     pub fn placement(&self) -> &Arc<Placement> {
         &self.placement
+    }
+
+    /// What a delivery to a cluster's member stops at.
+    pub fn pause(&self) -> PauseLine {
+        self.pause.line()
     }
 
     fn list(&self) -> Guard<Arc<BackendList>> {
@@ -309,13 +159,13 @@ impl Backends {
         list
     }
 
-    /// Whom to ask of a cluster's set, best first.
+    /// Whom to ask of a cluster's set, best first; last those that will say why they can't be used.
     pub fn members(&self, set: &Set) -> Vec<Arc<Backend>> {
         let mut list = self.candidates();
-        list.retain(|backend| {
-            let is_member = set.members.iter().any(|member| member == backend.name());
-            // One whose table was not read for a while is asked for it by its next connection.
-            is_member && !matches!(self.placement.is_fit(backend.name()), Err(Unfit::Differs(_)))
+        list.retain(|backend| set.members.iter().any(|member| member == backend.name()));
+        // One whose table was not read for a while is asked for it by its next connection.
+        list.sort_by_cached_key(|backend| {
+            matches!(self.placement.is_fit(backend.name()), Err(Unfit::Differs(_)))
         });
         list
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use journal::Position;
 use serde::Serialize;
 use watch::metrics::{Counter, Gauge, Registry};
 
@@ -51,6 +52,8 @@ pub struct DeliveryState {
     /// When the oldest point was accepted that is on its way, in nanoseconds since 1970; 0 for
     /// none.
     oldest_ns: AtomicU64,
+    /// Up to which place of the journal all is settled.
+    place: AtomicU64,
     words: Mutex<Words>,
     stopped: Gauge,
     failures: Counter,
@@ -63,6 +66,7 @@ impl DeliveryState {
             backend: backend.to_owned(),
             phase: AtomicU8::new(Phase::Starting as u8),
             oldest_ns: AtomicU64::new(0),
+            place: AtomicU64::new(0),
             words: Mutex::default(),
             stopped: registry.gauge(
                 "weir_influx_backend_stopped",
@@ -117,6 +121,16 @@ impl DeliveryState {
     /// Notes when the oldest point on its way was accepted; 0 when there is none.
     pub fn set_oldest(&self, written_at_ns: u64) {
         self.oldest_ns.store(written_at_ns, Ordering::Relaxed);
+    }
+
+    /// Up to which place of the journal all is settled.
+    pub fn place(&self) -> Position {
+        Position(self.place.load(Ordering::Relaxed))
+    }
+
+    /// Everything up to a place is settled.
+    pub fn set_place(&self, place: Position) {
+        self.place.store(place.0, Ordering::Relaxed);
     }
 
     /// Nothing waits any more.

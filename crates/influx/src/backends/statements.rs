@@ -68,9 +68,16 @@ impl StatementReport {
                 Ran::Failed(_) | Ran::Skipped => None,
             })
         };
-        let refused = answers().find(|body| error_in(body).is_some());
-        refused.or_else(|| answers().next()).cloned()
+        answer_of(answers()).cloned()
     }
+}
+
+/// The answer to a statement that several backends have answered: of one that refused it, if any
+/// did.
+pub(super) fn answer_of<'a>(mut answers: impl Iterator<Item = &'a Bytes>) -> Option<&'a Bytes> {
+    let first = answers.next()?;
+    let refused = std::iter::once(first).chain(answers).find(|body| error_in(body).is_some());
+    refused.or(Some(first))
 }
 
 /// The wait for one statement; dropping it ends the wait, not the statement.

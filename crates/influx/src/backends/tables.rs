@@ -4,62 +4,130 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use flow::drain::Drain;
 use futures_util::future::join_all;
-use http::HeaderMap;
+use journal::{Journal, Position};
 
 use super::{Backend, Backends};
-use crate::client::{Client, Greeting, TransportError, Whole, form_body};
-use crate::placement::{MemberAnswer, Placement, QUERY, Unfit};
+use crate::client::{Client, Exchange, Greeting, TransportError, Whole, form_body};
+use crate::placement::{JournalPlace, MemberAnswer, Placement, QUERY, Unfit};
 
 /// How long until a disk is tried again that did not take what is agreed on.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reads a member's table at the start of each connection.
-#[derive(Debug)]
-pub(super) struct TableGreeting {
+/// Reads a member's table and the notes there, at the start of each connection and in between.
+#[derive(Clone, Debug)]
+pub(super) struct TableReader {
     pub(super) placement: Arc<Placement>,
+    pub(super) journal: Journal,
     pub(super) backend: String,
+    /// Whether connections are for notes alone, which a member that is being rebuilt is given, too.
+    pub(super) for_notes: bool,
 }
 
-impl Greeting for TableGreeting {
-    fn question(&self) -> Option<(HeaderMap, Bytes)> {
-        let is_member = self.placement.table()?.set_of(&self.backend).is_some();
-        is_member.then(|| form_body([("q", QUERY)].into_iter()))
-    }
+/// A member that was asked for its table.
+struct AskedMember {
+    reader: TableReader,
+    asked: Instant,
+    /// Where its delivery was then: what it has noted since was not read.
+    place: JournalPlace,
+}
 
-    fn judge(&self, asked: Instant, answer: &Whole) -> Result<(), String> {
-        let answer = MemberAnswer::read(answer.status, &answer.body);
-        self.placement.hear(&self.backend, asked, answer)
+impl TableReader {
+    fn ask(&self) -> AskedMember {
+        let cursor = self.journal.cursor(&self.backend).unwrap_or_default();
+        let place = JournalPlace {
+            cursor: cursor.position.0,
+            given_up: cursor.dropped_oldest + cursor.dropped_damaged,
+            end: self.journal.end().0,
+            noted: self.placement.notes().noted(&self.backend),
+        };
+        AskedMember { reader: self.clone(), asked: Instant::now(), place }
+    }
+}
+
+impl AskedMember {
+    fn hear(self, answer: MemberAnswer) -> Result<(), String> {
+        let Self { reader, asked, place } = self;
+        let fit = reader.placement.hear(&reader.backend, (asked, place), answer);
+        match fit {
+            Err(_) if reader.for_notes => {
+                match reader.placement.is_fit_for_notes(&reader.backend) {
+                    Err(Unfit::Differs(words)) => Err(words),
+                    Ok(()) | Err(Unfit::NotRead) => Ok(()),
+                }
+            }
+            fit => fit,
+        }
+    }
+}
+
+impl Greeting for TableReader {
+    fn begin(&self) -> Option<Exchange> {
+        self.placement.table()?.set_of(&self.backend)?;
+        let (headers, body) = form_body([("q", QUERY)].into_iter());
+        let asked = self.ask();
+        let judge =
+            move |answer: &Whole| asked.hear(MemberAnswer::read(answer.status, &answer.body));
+        Some(Exchange { headers, body, judge: Box::new(judge) })
     }
 }
 
 impl Backend {
+    /// Where the journal ends: all that was acknowledged is before it.
+    pub fn journal_end(&self) -> Position {
+        self.tables.journal.end()
+    }
+
     /// Whether it may be used; a member of a cluster whose table was not read for too long is asked
     /// for it by `client`.
     ///
     /// # Errors
     /// When it may not, or does not say.
     pub async fn is_fit(&self, client: &Client) -> Result<(), TransportError> {
-        let mut fit = self.placement.is_fit(self.name());
+        let mut fit = self.placement().is_fit(self.name());
         if fit == Err(Unfit::NotRead) {
-            let interval = self.placement.check_interval().unwrap_or_default();
+            let interval = self.placement().check_interval().unwrap_or_default();
             self.read_table(client, interval / 4).await?;
-            fit = self.placement.is_fit(self.name());
+            fit = self.placement().is_fit(self.name());
         }
-        fit.map_err(|unfit| match unfit {
-            Unfit::Differs(words) => TransportError::Unfit(words),
-            Unfit::NotRead => TransportError::Unfit("its table cannot be read".to_owned()),
-        })
+        fit.map_err(unfit)
     }
 
-    async fn read_table(&self, client: &Client, timeout: Duration) -> Result<(), TransportError> {
-        let asked = Instant::now();
+    /// Whether it is being rebuilt: then it is given notes, and nothing else.
+    pub fn is_rebuilding(&self) -> bool {
+        self.placement().is_rebuilding(self.name())
+    }
+
+    /// Whether it may be given a note, by its table that was read just now.
+    ///
+    /// # Errors
+    /// When it may not.
+    pub fn is_fit_for_notes(&self) -> Result<(), TransportError> {
+        self.placement().is_fit_for_notes(self.name()).map_err(unfit)
+    }
+
+    /// Has a member's table and the notes there read by `client`.
+    ///
+    /// # Errors
+    /// When there is no answer within `timeout`.
+    pub async fn read_table(
+        &self,
+        client: &Client,
+        timeout: Duration,
+    ) -> Result<(), TransportError> {
+        let asked = self.tables.ask();
         let answer = MemberAnswer::ask(client, timeout).await?;
         // What is wrong is remembered, and told to whoever wants to use the member.
-        let _ = self.placement.hear(self.name(), asked, answer);
+        let _ = asked.hear(answer);
         Ok(())
+    }
+}
+
+fn unfit(unfit: Unfit) -> TransportError {
+    match unfit {
+        Unfit::Differs(words) => TransportError::Unfit(words),
+        Unfit::NotRead => TransportError::Unfit("its table cannot be read".to_owned()),
     }
 }
 
@@ -86,7 +154,7 @@ impl Backends {
         }
     }
 
-    async fn read_tables(&self, timeout: Duration) {
+    pub(super) async fn read_tables(&self, timeout: Duration) {
         let Some(table) = self.placement.table() else { return };
         let all = self.all();
         let members = all.iter().filter(|backend| table.set_of(backend.name()).is_some());

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use wire::influxql::{Change, quote_identifier};
+use wire::influxql::{Change, duration_ns, quote_identifier};
 
 /// The policy InfluxDB makes with a database when none is asked for.
 const AUTOGEN: &str = "autogen";
@@ -119,8 +119,52 @@ impl Listing {
     }
 }
 
+impl Listing {
+    /// The statements that have a server with this listing have the databases and policies of
+    /// `wanted`; what those lack stays.
+    pub fn changes_to(&self, wanted: &Listing) -> Vec<String> {
+        let mut statements = Vec::new();
+        for (db, policies) in &wanted.databases {
+            let named = quote_identifier(db);
+            let own = self.databases.get(db);
+            if own.is_none() {
+                statements.push(format!("CREATE DATABASE {named}"));
+            }
+            for (name, policy) in &policies.policies {
+                let is_default = *name == policies.default;
+                let there = own.and_then(|own| own.policies.get(name));
+                if there == Some(policy)
+                    && (!is_default || own.is_some_and(|of| of.default == *name))
+                {
+                    continue;
+                }
+                let is_there = there.is_some() || (own.is_none() && name == AUTOGEN);
+                let verb = if is_there { "ALTER" } else { "CREATE" };
+                let (name, clauses) = (quote_identifier(name), policy.clauses(is_default));
+                statements.push(format!("{verb} RETENTION POLICY {name} ON {named}{clauses}"));
+            }
+        }
+        statements
+    }
+
+    /// The same databases and policies, which drop nothing.
+    pub fn kept_for_ever(&self) -> Self {
+        let mut kept = self.clone();
+        for policy in kept.databases.values_mut().flat_map(|of| of.policies.values_mut()) {
+            "0s".clone_into(&mut policy.duration);
+        }
+        kept
+    }
+}
+
 impl Policy {
-    fn is_for_ever(&self) -> bool {
+    /// How long points are kept; `None` for ever, or where nobody knows.
+    pub fn duration_ns(&self) -> Option<i64> {
+        duration_ns(&self.duration).filter(|duration_ns| *duration_ns > 0)
+    }
+
+    /// Whether points stay in it.
+    pub fn is_for_ever(&self) -> bool {
         self.duration.is_empty() || self.duration == "0s"
     }
 

@@ -82,3 +82,42 @@ fn the_union_has_everything_and_prefers_the_first() {
     assert_eq!(a.databases["x"].policies.len(), 2);
     assert!(a.databases.contains_key("y"));
 }
+
+#[test]
+fn a_server_is_given_what_it_lacks_of_others_and_keeps_what_they_lack() {
+    let policy = |duration: &str| Policy {
+        duration: duration.to_owned(),
+        shard_duration: "24h0m0s".to_owned(),
+        replicas: 1,
+    };
+    let listing = |default: &str, of: &[(&str, &str)]| {
+        let policies = of.iter().map(|(name, duration)| ((*name).to_owned(), policy(duration)));
+        let policies = Policies { default: default.to_owned(), policies: policies.collect() };
+        Listing { databases: [("d".to_owned(), policies)].into() }
+    };
+    let wanted = listing("p", &[("autogen", "0s"), ("p", "48h0m0s")]);
+    let clauses = "REPLICATION 1 SHARD DURATION 24h0m0s";
+    assert_eq!(
+        Listing::default().changes_to(&wanted),
+        [
+            "CREATE DATABASE \"d\"".to_owned(),
+            format!("ALTER RETENTION POLICY \"autogen\" ON \"d\" DURATION INF {clauses}"),
+            format!("CREATE RETENTION POLICY \"p\" ON \"d\" DURATION 48h0m0s {clauses} DEFAULT"),
+        ]
+    );
+    assert!(wanted.changes_to(&wanted).is_empty());
+    let more = listing("own", &[("autogen", "1h0m0s"), ("own", "0s"), ("p", "48h0m0s")]);
+    assert_eq!(
+        more.changes_to(&wanted),
+        [
+            format!("ALTER RETENTION POLICY \"autogen\" ON \"d\" DURATION INF {clauses}"),
+            format!("ALTER RETENTION POLICY \"p\" ON \"d\" DURATION 48h0m0s {clauses} DEFAULT"),
+        ]
+    );
+    assert_eq!(
+        wanted.changes_to(&wanted.kept_for_ever()),
+        [format!("ALTER RETENTION POLICY \"p\" ON \"d\" DURATION INF {clauses} DEFAULT")]
+    );
+    assert_eq!(policy("48h0m0s").duration_ns(), Some(172_800_000_000_000));
+    assert_eq!((policy("0s").duration_ns(), policy("").duration_ns()), (None, None));
+}

@@ -219,6 +219,15 @@ impl Catalogue {
         }
     }
 
+    /// Whether every backend has listed this database.
+    pub fn all_have(&self, db: &str) -> bool {
+        let inner = self.lock();
+        let has = |view: &View| {
+            view.listing.as_ref().is_some_and(|listing| listing.databases.contains_key(db))
+        };
+        !inner.views.is_empty() && inner.views.values().all(has)
+    }
+
     /// Takes a statement into account that the journal has at `position`.
     pub fn apply(&self, position: Position, change: &Change) {
         let mut inner = self.lock();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
@@ -22,15 +22,21 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What each connection to a server begins with.
 pub trait Greeting: fmt::Debug + Send + Sync {
-    /// The headers and the body of `POST /query`; `None` where nothing is asked.
-    fn question(&self) -> Option<(HeaderMap, Bytes)>;
-
-    /// Whether the connection is used after this answer to what was `asked`.
-    ///
-    /// # Errors
-    /// Why not, in words.
-    fn judge(&self, asked: Instant, answer: &Whole) -> Result<(), String>;
+    /// What the next connection begins with; `None` where nothing is asked.
+    fn begin(&self) -> Option<Exchange>;
 }
+
+/// A question at the beginning of a connection, and what becomes of its answer.
+pub struct Exchange {
+    /// The headers of `POST /query`.
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// Whether the connection is used, by the answer.
+    pub judge: Judge,
+}
+
+/// Says by an answer why the connection is not used, in words, where it is not.
+pub type Judge = Box<dyn FnOnce(&Whole) -> Result<(), String> + Send>;
 
 /// Makes connections by another connector, and greets on each.
 #[derive(Clone)]
@@ -91,7 +97,8 @@ where
         Box::pin(async move {
             let connection = connecting.await.map_err(Into::into)?;
             let Some(greeting) = greeting else { return Ok(connection) };
-            let Some((mut headers, body)) = greeting.question() else { return Ok(connection) };
+            let Some(exchange) = greeting.begin() else { return Ok(connection) };
+            let Exchange { mut headers, body, judge } = exchange;
             headers.insert(header::HOST, host.parse()?);
             if let Some(value) = authorization {
                 headers.insert(header::AUTHORIZATION, HeaderValue::clone(&value));
@@ -100,11 +107,10 @@ where
             *request.method_mut() = Method::POST;
             *request.uri_mut() = path.parse()?;
             *request.headers_mut() = headers;
-            let asked = Instant::now();
             let greeted = tokio::time::timeout(timeout, greet(connection, request)).await;
             let late = |_| GreetingError(format!("no answer to the greeting within {timeout:?}"));
             let (connection, answer) = greeted.map_err(late)??;
-            greeting.judge(asked, &answer).map_err(UnfitError)?;
+            judge(&answer).map_err(UnfitError)?;
             Ok(connection)
         })
     }

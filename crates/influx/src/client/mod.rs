@@ -23,7 +23,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use self::answer::{ANSWER_BYTES_MAX, Answer, Reply};
 use self::dialling::Dialling;
-pub use self::greeting::Greeting;
+pub use self::greeting::{Exchange, Greeting};
 use self::greeting::{Greeter, UnfitError};
 use crate::settings::{BackendKind, Secret, ServerSettings};
 

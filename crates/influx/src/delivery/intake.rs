@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use watch::metrics::Counter;
 
 use super::batch::{Limits, Share, Window};
+use crate::backends::PauseLine;
 use crate::placement::{BatchTable, Membership};
 use crate::record::{Points, Record, Statement};
 
@@ -29,6 +30,9 @@ pub enum Next {
     /// The next record has points that no period is in force for; everything before it has been
     /// taken.
     HeldBack,
+    /// The next record is behind a statement that runs on all members; everything before it has
+    /// been taken.
+    Paused,
 }
 
 /// A statement with its place in the journal.
@@ -62,6 +66,8 @@ pub struct Intake {
     chunks: VecDeque<Chunk>,
     /// Records of the first chunk that were taken.
     taken: usize,
+    /// No record behind its place is taken, while there is one.
+    pause: PauseLine,
     unreadable: Counter,
 }
 
@@ -73,8 +79,18 @@ const NAP: Duration = Duration::from_millis(5);
 impl Intake {
     /// Takes of the records of `consumer` what `membership` says; counts those that cannot be read
     /// in `unreadable`.
-    pub fn new(consumer: Consumer, membership: Membership, unreadable: Counter) -> Self {
-        Self { consumer, membership, chunks: VecDeque::new(), taken: 0, unreadable }
+    pub fn new(
+        consumer: Consumer,
+        membership: Membership,
+        pause: PauseLine,
+        unreadable: Counter,
+    ) -> Self {
+        Self { consumer, membership, chunks: VecDeque::new(), taken: 0, pause, unreadable }
+    }
+
+    /// Waits until another place, or none, is not to be passed.
+    pub async fn resumed(&mut self) {
+        self.pause.changed().await;
     }
 
     /// The table that what was filled last was chosen by.
@@ -108,6 +124,8 @@ impl Intake {
                 }
                 self.chunks.pop_front();
                 self.taken = 0;
+                // What the window has of it was copied.
+                self.consumer.let_go(chunk.end());
             }
             if window.is_full(limits) {
                 return Ok(Next::Window);
@@ -131,7 +149,11 @@ impl Intake {
 
     /// Takes what is left of the first chunk; gives what stops that before its end.
     fn take(&mut self, chunk: &Chunk, window: &mut Window, limits: Limits) -> Option<Next> {
+        let pause = self.pause.place();
         for record in chunk.records().skip(self.taken) {
+            if pause.is_some_and(|at| record.position >= at) {
+                return Some(if window.is_empty() { Next::Paused } else { Next::Window });
+            }
             match Record::read(record.kind, record.payload) {
                 Ok(Record::Points(points)) => {
                     if window.is_full(limits) {

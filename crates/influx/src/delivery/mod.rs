@@ -10,6 +10,7 @@
 //   open, replay
 //   task
 //   settle, statement
+//   notes
 //   dead_letters, halving, intake, sender, suspects
 //   instruments, letter, sizing
 //   batch
@@ -20,6 +21,7 @@ pub mod halving;
 pub(crate) mod instruments;
 mod intake;
 pub(crate) mod letter;
+mod notes;
 mod open;
 pub mod replay;
 mod sender;

@@ -11,6 +11,7 @@ use super::batch::Limits;
 use super::dead_letters::{DeadLetters, LetterError, dir_of};
 use super::instruments::Instruments;
 use super::intake::Intake;
+use super::notes::NoteWriter;
 use super::sender::{Pace, Sender};
 use super::sizing::Sizing;
 use super::task::Task;
@@ -80,7 +81,9 @@ impl Task {
         let limits = Limits { points: settings.batch_points.into(), bytes: settings.batch_bytes };
         let instruments = Instruments::new(name, registry);
         let chosen_by = membership.table().clone();
-        let intake = Intake::new(consumer, membership, instruments.unreadable.clone());
+        let unreadable = instruments.unreadable.clone();
+        let intake = Intake::new(consumer, membership, backends.pause(), unreadable);
+        backend.standing().set_place(cursor);
         let sender = Sender::new(
             Arc::clone(backend),
             Arc::clone(catalogue),
@@ -94,6 +97,7 @@ impl Task {
         Ok(Self {
             sender,
             intake,
+            notes: NoteWriter::new(cursor),
             letters: Arc::new(Mutex::new(letters)),
             backends: Arc::clone(backends),
             rate,

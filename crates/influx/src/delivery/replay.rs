@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
@@ -10,7 +11,7 @@ use super::dead_letters::{self, LetterError, Selection};
 use super::halving::{Halving, Outcome, Step};
 use super::letter::{Id, Letter};
 use crate::client::answer::Answer;
-use crate::client::{Client, ClientError, TransportError};
+use crate::client::{Client, ClientError, Greeting, TransportError};
 use crate::settings::ServerSettings;
 
 /// What came of a replay.
@@ -55,16 +56,18 @@ pub enum ReplayError {
 
 /// Sends the letters meant by `selection` to `backend` and removes those that it stores. May run
 /// while Weir does. A letter holds an old point: it overwrites a newer one of the same identity.
+/// Each connection begins with `greeting`, where there is one.
 ///
 /// # Errors
 /// When there are no letters, or the backend does not answer as it should.
 pub async fn replay(
     dir: &Path,
     backend: &ServerSettings,
+    greeting: Option<Arc<dyn Greeting>>,
     selection: &Selection,
 ) -> Result<Replayed, ReplayError> {
     let mut replay = Replay {
-        client: Client::new(backend, None)?,
+        client: Client::new(backend, greeting)?,
         backend,
         delivered: HashSet::new(),
         refused: 0,

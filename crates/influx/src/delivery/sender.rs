@@ -23,7 +23,8 @@ use crate::settings::BackendKind;
 pub enum Interrupted {
     /// The delivery is to end.
     Ends,
-    /// It is to begin anew: its points were chosen by a table that is no longer in force.
+    /// It is to begin anew at its cursor: its points were chosen by a table that is no longer in
+    /// force, or the member is being rebuilt and lacks what it was given of them.
     TableChanged,
 }
 
@@ -119,6 +120,9 @@ impl Sender {
             }
             match self.backend.is_fit(&self.client()).await {
                 Ok(()) => return Ok(()),
+                Err(TransportError::Unfit(_)) if self.backend.is_rebuilding() => {
+                    return Err(Interrupted::TableChanged);
+                }
                 Err(TransportError::Unfit(words)) => self.wait_for_agreement(&words).await?,
                 Err(error) => {
                     self.backend.breaker().failure(&error.to_string());

@@ -10,10 +10,12 @@ use journal::{ConsumeError, Outcome};
 use super::batch::Window;
 use super::dead_letters::DeadLetters;
 use super::intake::{Intake, Next, OwnedStatement};
+use super::notes::NoteWriter;
 use super::sender::{Interrupted, Sender};
 use super::settle::{Beside, Settled, settle};
 use super::statement;
 use crate::backends::Backends;
+use crate::placement::{GatewayState, REBUILDING};
 
 /// A backlog older than this is being caught up with, and held to `catch-up-rate`.
 const CATCHING_UP: Duration = Duration::from_secs(2);
@@ -22,6 +24,7 @@ const CATCHING_UP: Duration = Duration::from_secs(2);
 pub(crate) struct Task {
     pub(super) sender: Sender,
     pub(super) intake: Intake,
+    pub(super) notes: NoteWriter,
     pub(super) letters: Arc<Mutex<DeadLetters>>,
     pub(super) backends: Arc<Backends>,
     pub(super) rate: RateLimit,
@@ -32,19 +35,35 @@ impl Task {
     /// Delivers until the drain starts, the journal is closed, or a cluster has another table. What
     /// is not settled then is delivered again by the next task.
     pub(crate) async fn run(mut self) -> Interrupted {
+        let interrupted = self.deliver().await;
+        let state = match self.backends.drain.is_started() {
+            true => GatewayState::Ended,
+            false => GatewayState::Running,
+        };
+        self.notes.end(&self.sender, &mut self.intake, state).await;
+        interrupted
+    }
+
+    async fn deliver(&mut self) -> Interrupted {
         let mut window = Window::default();
         let stopping = self.drain.clone();
         loop {
+            if let Err(interrupted) = self.hold_while_rebuilding().await {
+                return interrupted;
+            }
             let limits = self.sender.sizing.limits();
             let linger = self.sender.backend.settings().linger;
             let next = tokio::select! {
                 biased;
                 () = stopping.started() => return Interrupted::Ends,
+                () = self.notes.due(&self.sender) => Ok(Next::Window),
                 next = self.intake.fill(&mut window, limits, linger) => next,
             };
             self.sender.chosen_by = self.intake.chosen_by();
             let went = match next {
                 Ok(Next::HeldBack) => self.held_back().await,
+                Ok(Next::Paused) => self.paused().await,
+                Ok(Next::Window) if window.is_empty() => Ok(()),
                 Ok(Next::Window) => self.window(&mut window).await,
                 Ok(Next::Statement(statement)) => self.statement(&statement).await,
                 Err(ConsumeError::Closed) => return Interrupted::Ends,
@@ -54,10 +73,34 @@ impl Task {
                 }
                 Err(error) => self.sender.stop(&error.to_string()).await,
             };
-            if let Err(interrupted) = went {
+            let noted = match went {
+                Ok(()) => self.notes.keep_written(&mut self.sender, &mut self.intake).await,
+                Err(interrupted) => return interrupted,
+            };
+            if let Err(interrupted) = noted {
                 return interrupted;
             }
             self.note_when_caught_up();
+        }
+    }
+
+    /// Takes nothing from the journal while the member is being rebuilt: all behind the cursor
+    /// waits for it, and the note there says where that is.
+    async fn hold_while_rebuilding(&mut self) -> Result<(), Interrupted> {
+        while self.sender.backend.is_rebuilding() {
+            self.notes.keep_written(&mut self.sender, &mut self.intake).await?;
+            self.sender.wait_for_agreement(REBUILDING).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits while a statement runs on all members, or until a note is due.
+    async fn paused(&mut self) -> Result<(), Interrupted> {
+        let (notes, sender) = (&self.notes, &self.sender);
+        tokio::select! {
+            () = notes.due(sender) => Ok(()),
+            () = self.intake.resumed() => Ok(()),
+            () = self.drain.started() => Err(Interrupted::Ends),
         }
     }
 
@@ -99,7 +142,7 @@ impl Task {
                 dropped: 0,
                 elsewhere: window.elsewhere(),
             };
-            self.intake.consumer().commit(end, done);
+            self.notes.settled(&self.sender, &mut self.intake, end, done);
             if settled.dead > 0 {
                 self.letters.lock().unwrap_or_else(PoisonError::into_inner).committed(end.0);
             }
@@ -119,17 +162,23 @@ impl Task {
         self.set_oldest(statement.written_at);
         let ran = statement::run(&mut self.sender, statement).await?;
         self.settled();
-        let name = self.sender.backend.name();
+        let name = &self.sender.backend.name().to_owned();
         self.sender.catalogue.executed(name, statement.position);
         self.backends.statement_ran(statement.id, name, &ran);
-        let committed = self.intake.consumer().commit_and_sync(statement.end, Outcome::default());
+        let (sender, end) = (&mut self.sender, statement.end);
+        if sender.chosen_by.is_of_set() {
+            self.notes.settled(sender, &mut self.intake, end, Outcome::default());
+            self.notes.write_now(sender, &mut self.intake).await?;
+        }
+        let committed = self.intake.consumer().commit_and_sync(end, Outcome::default());
         if let Err(error) = committed.await {
             // Then it runs again after the next start, as does all that follows it.
             tracing::warn!(backend = name, %error, "cursor is not kept after a statement");
         }
+        self.sender.backend.standing().set_place(end);
         // In the background: the next points need not wait for a listing.
         let catalogue = Arc::clone(&self.sender.catalogue);
-        let name = name.to_owned();
+        let name = name.clone();
         tokio::spawn(async move { catalogue.refresh_one(&name).await });
         Ok(())
     }

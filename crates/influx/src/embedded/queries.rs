@@ -53,17 +53,17 @@ impl Queries {
         self.registry.running().len()
     }
 
-    /// What one query may hold of what it has read; 0 is without limit.
-    pub fn memory_max(&self) -> usize {
-        self.limits.memory.len()
-    }
-
     /// A query of a database and a policy at this moment; its time begins to run.
     pub fn context(&self, db: &str, rp: &str, now_ns: i64) -> Context {
+        self.context_within(self.limits.clone(), db, rp, now_ns)
+    }
+
+    /// The same within other limits.
+    pub fn context_within(&self, limits: Limits, db: &str, rp: &str, now_ns: i64) -> Context {
         let mut context = Context::new(db, now_ns);
         context.rp = rp.to_owned();
-        context.cancel = Cancel::new(&self.limits);
-        context.limits = self.limits.clone();
+        context.cancel = Cancel::new(&limits);
+        context.limits = limits;
         context.pool = self.pool.clone();
         context.registry = Some(Arc::clone(&self.registry));
         context

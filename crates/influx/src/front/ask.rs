@@ -1,6 +1,7 @@
 //! `/query` answered by the store within this process: what reads runs on threads of queries and
 //! streams, what changes something goes through the journal first.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use store::notices::Notices;
 use store::overreach;
 use store::query::context::{Context, Target};
 use store::query::encode::{self, Epoch, Format};
+use store::query::registry::QueryRegistration;
 use store::query::{self, ddl};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -29,7 +31,7 @@ use super::refusals::words_of;
 use super::streamed::{Client, Made, Streamed};
 use super::unsent::{self, Unsent};
 use crate::admission::{self, NameError, Points, Refusal};
-use crate::embedded::{Embedded, Network};
+use crate::embedded::{Arrival, Embedded, Network, Queries, Turn, Turns};
 use crate::record;
 
 /// What every answer may take of memory before a query is begun.
@@ -89,8 +91,28 @@ impl Request<'_> {
         let readable = gateway.admission.readable().await;
         readable.map_err(|refusal| answer::unavailable(&refusal.to_string(), 1))?;
 
-        let (db, format) = (self.parameters.get("db"), self.format());
-        let mut context = self.context(embedded, user);
+        let context = self.context(embedded, user);
+        let Some(begun) = self.begin(embedded.queries(), context, q).await? else {
+            return Ok(answer::empty(StatusCode::NO_CONTENT));
+        };
+        let (gateway, control) = (Arc::clone(gateway), gateway.control.clone());
+        let (store, params) = (Arc::clone(embedded.store()), self.parameters.get("params"));
+        let params = params.to_owned();
+        let query = move |context, format, out| -> QueryFuture {
+            let asked = StoreQuery { gateway, store, texts, statements, params, context, control };
+            Box::pin(asked.run(format, out))
+        };
+        self.execute(begun, query).await
+    }
+
+    /// Waits for a query's turn; `None` where its client has gone meanwhile.
+    pub(super) async fn begin(
+        &self,
+        queries: &Queries,
+        context: Context,
+        q: &str,
+    ) -> Result<Option<BegunQuery>, Answer> {
+        let (gateway, db) = (&self.front.gateway, self.parameters.get("db"));
         let entered = context.registry.as_ref().map(|registry| {
             registry.enter(q, db, &context.cancel, context.limits.max_concurrent_queries)
         });
@@ -98,40 +120,43 @@ impl Request<'_> {
             .transpose()
             .map_err(|e| answer::error(StatusCode::SERVICE_UNAVAILABLE, &e.to_string()))?;
         let mut client = Client::new(self.connection.progress.clone(), context.cancel.clone());
-        let queries = embedded.queries();
-        let arrival = queries.turns.arrive(Network::of(self.connection.peer));
+        let turns = Arc::clone(&queries.turns);
+        let arrival = turns.arrive(Network::of(self.connection.peer));
         let turn = tokio::select! {
-            turn = timeout(TURN_WAIT, queries.turns.take(arrival)) => turn.ok(),
-            () = client.left() => return Ok(answer::empty(StatusCode::NO_CONTENT)),
+            turn = timeout(TURN_WAIT, turns.take(arrival)) => turn.ok(),
+            () = client.left() => return Ok(None),
         };
         let turn = turn.ok_or_else(|| gateway.no_turn())?;
+        Ok(Some(BegunQuery { context, place, client, turns, arrival, turn }))
+    }
+
+    /// Has a query make its answer, on a thread of its own.
+    pub(super) async fn execute(
+        &self,
+        begun: BegunQuery,
+        query: impl FnOnce(Context, Format, encode::Out) -> QueryFuture,
+    ) -> Result<Answer, Answer> {
+        let BegunQuery { mut context, place, client, turns, arrival, turn } = begun;
+        let (gateway, format) = (&self.front.gateway, self.format());
         let unsent =
             Unsent::new(gateway.answer_share(ANSWER_BYTES)?, gateway.memory.answers.clone());
 
         // What is in it is bounded by the gate, at which a query waits behind each piece.
         let (pieces, made) = mpsc::unbounded_channel();
-        let gate = Gate::new(Arc::clone(&unsent), Arc::clone(&queries.turns), arrival);
+        let gate = Gate::new(Arc::clone(&unsent), turns, arrival);
         context.flow = Some(Arc::clone(&gate) as _);
         let (cancel, notices) = (context.cancel.clone(), context.notices.clone());
-        let asked = StoreQuery {
-            gateway: Arc::clone(gateway),
-            store: Arc::clone(embedded.store()),
-            texts,
-            statements,
-            params: self.parameters.get("params").to_owned(),
-            context,
-            control: gateway.control.clone(),
-        };
+        let query_bytes = context.limits.memory.len();
         let gzip = gzip::GzipNegotiation::by(&self.head.headers);
         let mut out = unsent::out(pieces.clone(), Arc::clone(&unsent));
         if let Some(gzip) = &gzip {
             out = gzip.compress(out, format.chunk_size.is_some());
         }
         let execution = Execution {
-            query: Box::pin(asked.run(format, out)),
+            query: query(context, format, out),
             gate,
             cancel,
-            reader: self.reader(Arc::clone(&unsent), queries.memory_max()),
+            reader: self.reader(Arc::clone(&unsent), query_bytes),
             place,
             pieces,
             control: gateway.control.clone(),
@@ -144,12 +169,27 @@ impl Request<'_> {
         }
         let made = Streamed::begin(made, unsent, client, format.chunk_size.is_none()).await;
         let is_compressed = gzip.is_some_and(|gzip| gzip.is_used());
-        begun(made, format, is_compressed, &notices)
+        begun_answer(made, format, is_compressed, &notices)
     }
 }
 
+/// Makes an answer; pending where the context's flow control holds it up.
+pub(super) type QueryFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A query that has its turn, and whose client is there.
+pub(super) struct BegunQuery {
+    /// What it runs with.
+    pub context: Context,
+    place: Option<QueryRegistration>,
+    /// Who asked; the query ends with the client.
+    pub client: Client,
+    turns: Arc<Turns>,
+    arrival: Arrival,
+    turn: Turn,
+}
+
 /// The answer that a query has begun, with what is missing of it as far as that is known.
-fn begun(
+fn begun_answer(
     made: Made,
     format: Format,
     is_compressed: bool,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
@@ -33,7 +33,7 @@ use crate::assembly::{Deliveries, Parts, PreparedDeliveries};
 use crate::backends::{BackendStatus, STOP_GRACE};
 use crate::collisions::{Collisions, CollisionsStatus, WARN_EVERY};
 use crate::delivery::{Pace, StartError};
-use crate::embedded::Embedded;
+use crate::embedded::{Embedded, Queries};
 use crate::placement::{CheckedTable, Placement, PlacementError, PreparedTable, WrittenTable};
 use crate::settings::{BackendError, BackendSettings, Settings, SettingsError};
 
@@ -115,6 +115,8 @@ pub struct Gateway {
     pub(super) admission: Arc<Admission>,
     /// What looks for points that overwrite each other, unless that is off.
     pub(super) collisions: Option<Arc<Collisions>>,
+    /// What queries share that run here on the points of a cluster's members, once there is one.
+    fetches: OnceLock<Queries>,
 }
 
 /// The listeners, and how many connections they may have.
@@ -232,6 +234,7 @@ impl Gateway {
             aside,
             admission,
             collisions,
+            fetches: OnceLock::new(),
             auth: Authenticator::new(&settings.user, secret),
             control,
             metrics,
@@ -260,6 +263,11 @@ impl Gateway {
     pub(super) fn no_turn(&self) -> Answer {
         self.metrics.queries_refused.inc();
         answer::unavailable("too many queries are under way", 1)
+    }
+
+    /// What queries share that run here on the points of a cluster's members.
+    pub(super) fn fetches(&self) -> &Queries {
+        self.fetches.get_or_init(|| Queries::new(&store::Settings::default()))
     }
 
     /// Whether whoever sees the status may see clients' values.

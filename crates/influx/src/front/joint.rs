@@ -6,11 +6,14 @@ mod rows;
 mod schema;
 
 use serde_json::Value;
-use wire::influxql::ast::{Dimension, Expr, Field, Fill, Op, Select, Show, Source, TimeOffset};
+use wire::influxql::ast::{
+    Dimension, Expr, Field, Fill, MeasurementName, Op, Select, Show, Source, TimeOffset,
+};
 
 use self::fold::{Fold, columns};
 use self::rows::Rows;
 use self::schema::SchemaQuery;
+use super::metrics::QueryWay;
 use crate::placement::{QueryScope, Table};
 
 /// The unit of the times of an answer.
@@ -66,6 +69,15 @@ impl JointQuery {
         }
     }
 
+    /// As what it counts.
+    pub fn way(&self) -> QueryWay {
+        match self.merging {
+            Merging::Schema(_) => QueryWay::United,
+            Merging::Joined(_) => QueryWay::Joined,
+            Merging::Folded(..) => QueryWay::Merged,
+        }
+    }
+
     /// Of a statement about the schema; `None` where it is about something else.
     pub fn of_schema(show: &Show) -> Option<Self> {
         let (text, query) = SchemaQuery::of(show)?;
@@ -84,15 +96,41 @@ impl JointQuery {
         if select.sources.iter().any(|source| matches!(source, Source::Subquery(_))) {
             return Err("its sub-query has points of several sets");
         }
+        let is_one = match &select.sources[..] {
+            [Source::Measurement(of)] => matches!(of.name, MeasurementName::Name(_)),
+            _ => false,
+        };
+        if !is_one {
+            return Err("the types of its fields depend on all of its measurements");
+        }
         let mut asked = select.clone();
         (asked.series_limit, asked.series_offset) = (0, 0);
+        let has_wildcard = select.fields.iter().any(|field| has_wildcard(&field.expr));
+        let is_wildcard = matches!(&select.fields[..], [field] if is_wildcard(&field.expr));
+        if has_wildcard && !is_wildcard {
+            return Err("what `*` or a pattern stands for within it depends on all sets");
+        }
         if table.has_whole_groups(select, scope) {
             let merging = Merging::Joined(Rows::of(select));
             return Ok(Self { text: asked.to_string(), merging });
         }
         let is_windowed = select.dimensions.iter().any(is_window);
-        let folds = columns(&select.fields, is_windowed)?;
-        (asked.limit, asked.offset) = (0, 0);
+        let folds = columns(&select.fields)?;
+        if is_windowed && table.has_clock_change(select, scope) {
+            return Err("the clocks of its time zone are changed within its windows");
+        }
+        if !is_windowed && !matches!(select.fill, Fill::Null | Fill::None) {
+            return Err("what fill() gives without windows depends on the types of its fields");
+        }
+        let is_limited = select.limit > 0 || select.offset > 0;
+        if is_windowed && is_limited && folds.len() > 1 && select.fill == Fill::None {
+            return Err("LIMIT takes so many windows of each column, and not all have each");
+        }
+        // A window that is among the first of all is among the first of each set that has it.
+        (asked.limit, asked.offset) = match select.limit {
+            0 => (0, 0),
+            limit => (limit.saturating_add(select.offset), 0),
+        };
         if is_windowed && select.fill != Fill::None {
             check_fill(table, select, scope, &folds)?;
             asked.fill = Fill::Null;
@@ -118,6 +156,25 @@ impl JointQuery {
 
 fn is_window(dimension: &Dimension) -> bool {
     matches!(dimension, Dimension::Time { .. })
+}
+
+/// Whether an expression stands for columns alone.
+fn is_wildcard(expr: &Expr) -> bool {
+    matches!(expr, Expr::Wildcard(_) | Expr::Regex(_))
+}
+
+/// Whether what an expression stands for depends on which fields there are.
+fn has_wildcard(expr: &Expr) -> bool {
+    match expr {
+        Expr::Call { arguments, .. } => arguments.iter().any(has_wildcard),
+        Expr::Binary { left, right, .. } => has_wildcard(left) || has_wildcard(right),
+        Expr::Paren(inner) => has_wildcard(inner),
+        other => is_wildcard(other),
+    }
+}
+
+fn is_every_tag(dimension: &Dimension) -> bool {
+    matches!(dimension, Dimension::Wildcard(_) | Dimension::Regex(_))
 }
 
 /// Whether windows without points can be filled behind the merging as one server fills them.

@@ -12,6 +12,39 @@ use crate::admission::Refusal;
 /// The statuses that are counted each by itself; all others count as `other`.
 const STATUSES: [u16; 12] = [200, 204, 400, 401, 403, 404, 405, 413, 500, 503, 429, 0];
 
+/// How a query of a cluster is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryWay {
+    /// By a member of one set, whose answer is passed on.
+    Passed,
+    /// Of the schema that a member of each set has.
+    United,
+    /// By the series of a member of each set.
+    Joined,
+    /// By the partial results of a member of each set.
+    Merged,
+    /// By the executor here, on the points of a member of each set.
+    Fetched,
+    /// Of those that are fetched: the points pass through as they come.
+    Streamed,
+}
+
+impl QueryWay {
+    const ALL: [Self; 6] =
+        [Self::Passed, Self::United, Self::Joined, Self::Merged, Self::Fetched, Self::Streamed];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::United => "united",
+            Self::Joined => "joined",
+            Self::Merged => "merged",
+            Self::Fetched => "fetched",
+            Self::Streamed => "streamed",
+        }
+    }
+}
+
 /// The front end's instruments, shared by all workers.
 pub struct Metrics {
     answers: [Counter; STATUSES.len()],
@@ -25,6 +58,8 @@ pub struct Metrics {
     /// What became of datagrams.
     pub datagrams: Datagrams,
     queries_failed: Counter,
+    /// Queries of a cluster, in the order of [`QueryWay::ALL`].
+    ways: [Counter; QueryWay::ALL.len()],
     /// Queries that were refused because answers take as much memory as they may, or no turn came.
     pub queries_refused: Counter,
     parse: Histogram,
@@ -108,8 +143,13 @@ impl Metrics {
             let help = "Time of a write by stage: parse, journal (append to acknowledgement), all.";
             registry.histogram("weir_influx_write_seconds", help, &[("stage", stage)])
         };
+        let way = |way: QueryWay| {
+            let help = "Statements of a cluster that read points or the schema, by how.";
+            counter("weir_influx_cluster_queries_total", help, &[("way", way.name())])
+        };
         Self {
             answers: STATUSES.map(answer),
+            ways: QueryWay::ALL.map(way),
             accepted: counter("weir_influx_points_accepted_total", "Points acknowledged.", &[]),
             points_refused: counter(
                 "weir_influx_points_refused_total",
@@ -205,6 +245,12 @@ impl Metrics {
     /// Notes how long a query waited for the beginning of its answer.
     pub fn queried(&self, took: Duration) {
         self.query.observe(took);
+    }
+
+    /// Counts a statement of a cluster by how it is answered.
+    pub fn routed(&self, way: QueryWay) {
+        let counted = QueryWay::ALL.iter().zip(&self.ways).find(|(known, _)| **known == way);
+        counted.into_iter().for_each(|(_, counter)| counter.inc());
     }
 
     /// Counts a query that no backend answered.

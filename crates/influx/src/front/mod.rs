@@ -5,7 +5,10 @@
 
 // Layers, from the top down; `self` is what this file defines.
 //   destination, large, query
-//   ask, passed, results, routing
+//   changes
+//   ask, results, routing
+//   fetch
+//   passed
 //   execution, joint, refusals, streamed
 //   gateway, unsent
 //   metrics, parking, short, udp
@@ -19,9 +22,11 @@ mod answer;
 mod ask;
 mod auth;
 mod body;
+mod changes;
 mod credentials;
 mod destination;
 mod execution;
+mod fetch;
 mod gateway;
 mod gzip;
 mod http;

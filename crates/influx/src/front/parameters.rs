@@ -75,8 +75,13 @@ impl Parameters {
     ) -> impl Iterator<Item = (&'a str, &'a str)> {
         let pairs = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let clients = pairs.filter(move |(name, _)| use_of.keeps(name));
-        let counted = (use_of == AnswerUse::Counted).then_some(("epoch", "ns"));
-        std::iter::once(("q", q)).chain(counted).chain(clients)
+        let own: &[(&str, &str)] = match use_of {
+            AnswerUse::Passed | AnswerUse::Whole => &[],
+            AnswerUse::Counted => &[("epoch", "ns")],
+            AnswerUse::Fetched => &[("epoch", "ns"), ("chunked", "true"), ("chunk_size", "5000")],
+            AnswerUse::Streamed => &[("epoch", "ns"), ("chunked", "true"), ("chunk_size", "1000")],
+        };
+        std::iter::once(("q", q)).chain(own.iter().copied()).chain(clients)
     }
 }
 
@@ -89,6 +94,10 @@ pub enum AnswerUse {
     Whole,
     /// Weir, which counts with its times: in nanoseconds.
     Counted,
+    /// Weir, which reads its rows as they come.
+    Fetched,
+    /// The same where they go out as they come: little is held of them.
+    Streamed,
 }
 
 impl AnswerUse {
@@ -96,6 +105,7 @@ impl AnswerUse {
     fn keeps(self, name: &str) -> bool {
         match name {
             "q" | "u" | "p" => false,
+            _ if matches!(self, Self::Fetched | Self::Streamed) => matches!(name, "db" | "rp"),
             "chunked" | "chunk_size" => self == Self::Passed,
             "epoch" => self != Self::Counted,
             _ => true,
@@ -136,8 +146,12 @@ mod tests {
         p.extend(b"q=SELECT+1&db=x");
         p.extend(b"db=y&u=me&p=secret");
         assert_eq!(p.get("db"), "x");
-        let seen = |use_of| p.for_backend("SHOW", use_of).collect::<Vec<_>>();
-        assert_eq!(seen(AnswerUse::Passed), [("q", "SHOW"), ("db", "x"), ("db", "y")]);
+        let seen = p.for_backend("SHOW", AnswerUse::Passed).collect::<Vec<_>>();
+        assert_eq!(seen, [("q", "SHOW"), ("db", "x"), ("db", "y")]);
+        p.extend(b"pretty=true&epoch=s&params={}");
+        let own = [("q", "SHOW"), ("epoch", "ns"), ("chunked", "true"), ("chunk_size", "5000")];
+        assert_eq!(p.for_backend("SHOW", AnswerUse::Fetched).take(4).collect::<Vec<_>>(), own);
+        assert_eq!(p.for_backend("SHOW", AnswerUse::Fetched).count(), 6);
     }
 
     #[test]

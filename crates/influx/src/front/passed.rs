@@ -20,7 +20,7 @@ const UNWATCHED_BYTES: usize = 64 << 10;
 /// Says how far behind the backend is that answered.
 const BEHIND: HeaderName = HeaderName::from_static("x-weir-behind");
 /// Names the backend that answered.
-const BACKEND: HeaderName = HeaderName::from_static("x-weir-backend");
+pub const BACKEND: HeaderName = HeaderName::from_static("x-weir-backend");
 
 /// The body of a backend's answer, and the client that reads it.
 pub struct Passed {

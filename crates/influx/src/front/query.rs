@@ -1,9 +1,11 @@
 //! `/query`: statements that read go to a backend as they are, statements that change something
 //! become records of the journal and run on every backend at their place among the writes.
 
+mod fetching;
+
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use flow::memory::MemoryShare;
@@ -19,6 +21,7 @@ use super::answer::{self, Answer, Refusal};
 use super::ask;
 use super::auth::User;
 use super::body::Whole;
+use super::changes::Changes;
 use super::credentials::Asker;
 use super::execution::Reader;
 use super::http::Connection;
@@ -27,19 +30,15 @@ use super::parameters::{AnswerUse, Parameters};
 use super::parking::Bounds;
 use super::passed::{Passed, passed_on};
 use super::results::{self, Results};
-use super::routing::{self, Answering, Route, route};
+use super::routing::{self, Answering, Candidates, Route, route};
 use super::stages::PARSE;
 use super::unsent::Unsent;
 use super::{Front, body, gzip};
 use crate::aside::TEXT_AT_ONCE_MAX;
-use crate::backends::Backend;
 use crate::client::form_body;
 use crate::embedded::Network;
 use crate::placement::{DATABASE, QueryScope, SetNumber};
-use crate::record;
 
-/// How long a client waits for the backends to run its statement, before it hears who follows.
-const STATEMENT_WAIT: Duration = Duration::from_secs(5);
 /// What an answer that is passed on may take of memory, read from the backend and not yet sent.
 const PASSED_BYTES: usize = 512 << 10;
 /// What a result that Weir reads may take of memory for each of its bytes.
@@ -240,6 +239,8 @@ impl Request<'_> {
             return self.ask(embedded, user, q, asked).await;
         }
         let reads_only = said.written.iter().all(|(_, kind)| is_read(kind));
+        let metrics = &self.front.gateway.metrics;
+        said.routes.iter().flatten().filter_map(Route::way).for_each(|way| metrics.routed(way));
         let common = match &said.routes {
             Some(routes) => routing::common(routes),
             None => Some(Route::Any),
@@ -249,6 +250,12 @@ impl Request<'_> {
             let from = answering.candidates(&self.front.gateway.deliveries.backends, &route);
             let headers = gzip::for_backend(&self.head.headers);
             return self.forward(from, &text, AnswerUse::Passed, &headers).await;
+        }
+        if let (Some([Route::Fetch(sets, plan, _)]), Answering::Sets(_, now_ns)) =
+            (said.routes.as_deref(), &answering)
+        {
+            let fetched = (sets.as_slice(), &**plan);
+            return self.fetch(q, fetched, (&answering, *now_ns)).await;
         }
         let (mut results, share) = self.one_by_one(q, &said, &answering).await?;
         if self.parameters.get("async") == "true" {
@@ -296,30 +303,34 @@ impl Request<'_> {
     /// answer.
     async fn forward(
         &self,
-        candidates: Vec<Arc<Backend>>,
+        candidates: Candidates,
         q: &str,
         use_of: AnswerUse,
         headers: &HeaderMap,
     ) -> Result<Answer, Answer> {
         let share = self.front.gateway.answer_share(PASSED_BYTES)?;
-        let mut last = "no backend is reachable".to_owned();
+        let mut reasons = Vec::new();
         let (text, parameters) = (q.to_owned(), Arc::clone(self.parameters));
         let form = move || form_body(parameters.for_backend(&text, use_of));
         let form = self.front.gateway.aside.run_if_long(q.len(), form).await?;
-        for backend in candidates {
+        for backend in &candidates.backends {
             match backend.query(form.clone(), headers).await {
                 Ok(response) if response.status().is_server_error() => {
-                    last = format!("backend {:?} answered {}", backend.name(), response.status());
+                    let (name, status) = (backend.name(), response.status());
+                    reasons.push(format!("backend {name:?} answered {status}"));
                 }
                 Ok(response) => {
                     let passed = |body| self.passed(body, share);
-                    return Ok(passed_on(response, &backend, passed));
+                    return Ok(passed_on(response, backend, passed));
                 }
-                Err(error) => last = error.to_string(),
+                Err(error) if candidates.set.is_some() => {
+                    reasons.push(format!("{}: {error}", backend.name()));
+                }
+                Err(error) => reasons.push(error.to_string()),
             }
         }
         self.front.gateway.metrics.query_failed();
-        Err(answer::unavailable(&format!("no backend answered the query: {last}"), 1))
+        Err(answer::unavailable(&candidates.unanswered(&reasons), 1))
     }
 
     /// A backend's answer for this client.
@@ -362,6 +373,10 @@ impl Request<'_> {
             let route = route.unwrap_or(&Route::Any);
             let result = match (route, kind) {
                 (Route::Refused(why), _) => json!({ "error": why }),
+                (Route::Explained(words), _) => {
+                    let plan = json!({ "columns": ["QUERY PLAN"], "values": [[words]] });
+                    json!({ "series": [plan] })
+                }
                 (Route::Databases, _) => {
                     let from = answering.candidates(&self.front.gateway.deliveries.backends, route);
                     let all = self.read(from, text, AnswerUse::Whole, &mut share).await?;
@@ -370,12 +385,16 @@ impl Request<'_> {
                 (Route::Each(sets, query), _) => {
                     self.of_each((sets, query), answering, &mut share).await?
                 }
+                (Route::Fetch(sets, plan, _), _) => {
+                    let fetched = (sets.as_slice(), &**plan);
+                    self.fetched(text, fetched, answering, &mut share).await?
+                }
                 (route, kind) if is_read(kind) => {
                     let from = answering.candidates(&self.front.gateway.deliveries.backends, route);
                     self.read(from, &answering.frozen(text), AnswerUse::Whole, &mut share).await?
                 }
-                (_, Kind::Change(change)) => self.change(text, change).await?,
-                _ => self.everywhere(text).await,
+                (_, Kind::Change(change)) => self.changes().run(text, change).await?,
+                _ => self.changes().run_everywhere(text).await,
             };
             if !results.push(result) {
                 break;
@@ -411,9 +430,14 @@ impl Request<'_> {
         Ok(gateway.aside.run_if_long(bytes, move || query.answer(parts, epoch)).await?)
     }
 
+    fn changes(&self) -> Changes<'_> {
+        let is_get = self.head.method == Method::GET;
+        Changes { front: self.front, parameters: self.parameters, is_get }
+    }
+
     async fn read(
         &self,
-        from: Vec<Arc<Backend>>,
+        from: Candidates,
         text: &str,
         use_of: AnswerUse,
         share: &mut MemoryShare,
@@ -438,42 +462,6 @@ impl Request<'_> {
         let bytes = document.len();
         let read = move || results::single(&document);
         Ok(self.front.gateway.aside.run_if_long(bytes, read).await?)
-    }
-
-    /// A statement with a password in it: on every backend now, or on none.
-    async fn everywhere(&self, text: &str) -> Value {
-        let db = self.parameters.get("db");
-        match self.front.gateway.deliveries.backends.run_everywhere(text, db).await {
-            Ok(document) => results::single(&document),
-            Err(error) => json!({ "error": error.to_string() }),
-        }
-    }
-
-    async fn change(&self, written: &str, change: &Change) -> Result<Value, Answer> {
-        let gateway = &self.front.gateway;
-        let (text, now_ns) = (written.to_owned(), super::now_ns());
-        let freeze = move || influxql::freeze_now(&text, now_ns);
-        let frozen = gateway.aside.run_if_long(written.len(), freeze).await?;
-        let (db, rp) = (self.parameters.get("db"), self.parameters.get("rp"));
-        let params = self.parameters.get("params");
-        let ticket = gateway.deliveries.backends.statement();
-        let record = record::Statement { id: ticket.id(), text: &frozen, db, rp, params };
-        let appended = gateway.admission.append_statement(&record, change).await;
-        appended.map_err(|refusal| gateway.refused(&refusal))?;
-        let report = ticket.wait(STATEMENT_WAIT).await;
-        let mut result = report.document().map_or_else(|| json!({}), |d| results::single(&d));
-        if self.head.method == Method::GET {
-            let text = format!(
-                "deprecated use of '{}' in a read only context, please use a POST request instead",
-                written.trim()
-            );
-            results::add_message(&mut result, "warning", &text);
-        }
-        if !report.following.is_empty() {
-            let text = format!("will run later on: {}", report.following.join(", "));
-            results::add_message(&mut result, "info", &text);
-        }
-        Ok(result)
     }
 }
 

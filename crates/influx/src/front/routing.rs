@@ -2,13 +2,14 @@
 //! of several, whose answers become one.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use wire::influxql;
-use wire::influxql::ast::{Show, Statement};
+use wire::influxql::ast::{Select, Show, Statement};
 
+use super::fetch::{FetchPlan, Streaming};
 use super::joint::JointQuery;
+use super::metrics::QueryWay;
 use crate::backends::{Backend, Backends};
 use crate::placement::{DATABASE, QueryScope, Reach, SetNumber, Table};
 
@@ -34,17 +35,41 @@ impl Answering {
     }
 
     /// Whom to ask, best first.
-    pub fn candidates(&self, backends: &Backends, route: &Route) -> Vec<Arc<Backend>> {
-        match (self, route) {
+    pub fn candidates(&self, backends: &Backends, route: &Route) -> Candidates {
+        let (backends, set) = match (self, route) {
             (Self::Sets(table, _), Route::Set(set)) => {
-                table.sets().get(*set).map_or_else(Vec::new, |set| backends.members(set))
+                let set = table.sets().get(*set);
+                let members = set.map_or_else(Vec::new, |set| backends.members(set));
+                (members, set.map(|set| set.name.clone()))
             }
             (Self::Sets(table, _), _) => {
                 let mut all = backends.candidates();
                 all.retain(|backend| table.set_of(backend.name()).is_some());
-                all
+                (all, None)
             }
-            _ => backends.candidates(),
+            _ => (backends.candidates(), None),
+        };
+        Candidates { backends, set }
+    }
+}
+
+/// The backends that may answer a statement, best first.
+#[derive(Clone)]
+pub struct Candidates {
+    pub backends: Vec<Arc<Backend>>,
+    /// The set of a cluster that they are the members of, where nobody else can answer.
+    pub set: Option<String>,
+}
+
+impl Candidates {
+    /// That none of them has answered, for these reasons.
+    pub fn unanswered(&self, reasons: &[String]) -> String {
+        match (&self.set, reasons.last()) {
+            (Some(set), _) => {
+                format!("no member of set {set:?} answered the query: {}", reasons.join("; "))
+            }
+            (None, Some(last)) => format!("no backend answered the query: {last}"),
+            (None, None) => "no backend answered the query: no backend is reachable".to_owned(),
         }
     }
 }
@@ -60,8 +85,25 @@ pub enum Route {
     Set(SetNumber),
     /// Of a member of each of these sets, whose answers become one.
     Each(Vec<SetNumber>, Box<JointQuery>),
+    /// It runs here, on the points of a member of each of these sets, since it can't be put
+    /// together of their answers for this reason.
+    Fetch(Vec<SetNumber>, Box<FetchPlan>, &'static str),
+    /// Of nobody: it is explained, in these words, how the cluster would answer it.
+    Explained(String),
     /// Of nobody, for this reason.
     Refused(String),
+}
+
+impl Route {
+    /// As what it counts; `None` where any member knows, or nobody is asked.
+    pub fn way(&self) -> Option<QueryWay> {
+        match self {
+            Self::Any | Self::Databases | Self::Explained(_) | Self::Refused(_) => None,
+            Self::Set(_) => Some(QueryWay::Passed),
+            Self::Each(_, query) => Some(query.way()),
+            Self::Fetch(..) => Some(QueryWay::Fetched),
+        }
+    }
 }
 
 /// Where a statement is to be asked.
@@ -86,12 +128,22 @@ pub fn route(table: &Table, statement: &Statement, scope: QueryScope<'_>) -> Rou
         (Reach::Sets(sets), _) => match (sets.first(), sets.len(), statement) {
             (Some(set), 1, _) => Route::Set(*set),
             (_, _, Statement::Select(select)) => {
-                match JointQuery::of_select(table, select, scope) {
-                    Ok(query) => Route::Each(sets.into_iter().collect(), Box::new(query)),
-                    Err(why) => Route::Refused(over_several(table, &sets, why)),
+                let joint = JointQuery::of_select(table, select, scope);
+                let sets = sets.into_iter().collect();
+                match joint.map_err(|why| (why, FetchPlan::of(select, scope))) {
+                    Ok(query) => match passing(&query, select, scope) {
+                        Some(plan) => Route::Fetch(sets, Box::new(plan), "its rows are points"),
+                        None => Route::Each(sets, Box::new(query)),
+                    },
+                    Err((why, Ok(plan))) => Route::Fetch(sets, Box::new(plan), why),
+                    Err((_, Err(words))) => Route::Refused(words),
                 }
             }
-            _ => Route::Refused(over_several(table, &sets, "it explains a query of several sets")),
+            (_, _, Statement::Explain { select, .. }) => {
+                let select = Statement::Select(select.clone());
+                Route::Explained(explain(table, &select, scope))
+            }
+            _ => Route::Any,
         },
         _ => Route::Any,
     }
@@ -107,8 +159,24 @@ pub fn explain(table: &Table, statement: &Statement, scope: QueryScope<'_>) -> S
             let names: Vec<&str> = sets.iter().map(name).collect();
             format!("{} from a member of each of {}", query.becomes(), names.join(", "))
         }
+        Route::Fetch(sets, plan, why) => {
+            let names: Vec<&str> = sets.iter().map(name).collect();
+            let names = names.join(", ");
+            if plan.streaming() == Streaming::AtOnce {
+                return format!("passed through from a member of each of {names}, as it comes");
+            }
+            format!("run here on the points of a member of each of {names}, since {why}")
+        }
+        Route::Explained(words) => words,
         Route::Refused(why) => format!("refused: {why}"),
     }
+}
+
+/// How a query whose groups lie in one set each is answered by its points as they come; `None`
+/// where its rows are made of several points.
+fn passing(query: &JointQuery, select: &Select, scope: QueryScope<'_>) -> Option<FetchPlan> {
+    let plan = FetchPlan::of(select, scope).ok();
+    plan.filter(|_| query.way() == QueryWay::Joined)?.at_once()
 }
 
 /// What a client hears whose query could have points that this gateway does not know of.
@@ -118,17 +186,6 @@ fn unknown(table: &Table) -> String {
         false => "the cluster has a period that this gateway's file lacks: reload it",
     };
     words.to_owned()
-}
-
-/// What a client hears whose query would need the points of several sets, and why it would.
-fn over_several(table: &Table, sets: &BTreeSet<SetNumber>, why: &str) -> String {
-    let name = |set: &SetNumber| table.sets().get(*set).map(|set| set.name.as_str());
-    let names: Vec<&str> = sets.iter().filter_map(name).collect();
-    format!(
-        "the points of this query can be in the sets {}, and {why}: limit its time to one span, or \
-         name the tags that points are shared out by",
-        names.join(", ")
-    )
 }
 
 /// Where a statement is asked that names these databases, or that of its request.

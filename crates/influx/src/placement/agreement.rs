@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::member::{DiskNumber, MemberAnswer, MemberTable};
+use super::disk_number::DiskNumber;
+use super::member::{MemberAnswer, MemberState, MemberTable};
 use super::read::{WrittenTable, begin_ns, begin_of};
 use super::table::Table;
 use crate::settings::SetSettings;
@@ -30,16 +31,33 @@ fn newest_disk(cluster: &str, tables: &MemberTables, member: &str) -> Option<Dis
     of_cluster.filter_map(|table| table.disks.get(member).copied()).max()
 }
 
-/// What keeps `member` from being given points and from being asked, in words.
+/// Why a member that is being rebuilt is neither given points nor asked.
+pub const REBUILDING: &str = "it is being rebuilt from another member of its set; should nobody do \
+                              that any more, run `weir placement rebuild` again";
+
+impl MemberState {
+    /// Whether the member is given points and asked.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn in_force(self) -> Result<(), String> {
+        match self {
+            Self::InForce => Ok(()),
+            Self::Rebuilding => Err(REBUILDING.to_owned()),
+        }
+    }
+}
+
+/// What may be done with `member`.
 ///
 /// # Errors
-/// That it is another member or of another cluster, has a disk of before, or that its table and
-/// the file differ in what can't be changed.
+/// Why nothing, in words: that it is another member or of another cluster, has a disk of before, or
+/// that its table and the file differ in what can't be changed.
 pub fn check_member(
     file: &WrittenTable,
     tables: &MemberTables,
     member: &str,
-) -> Result<(), String> {
+) -> Result<MemberState, String> {
     let Some(table) = tables.get(member) else {
         return Err("it has no table yet; run `weir placement apply`".to_owned());
     };
@@ -73,7 +91,7 @@ pub fn check_member(
             begin_of(&file.placement[alike])
         ));
     }
-    Ok(())
+    Ok(if table.rebuilding { MemberState::Rebuilding } else { MemberState::InForce })
 }
 
 /// What keeps each of the members that were asked from being used, and what file and members do
@@ -86,7 +104,7 @@ pub fn judge(
     let mut silent = BTreeMap::new();
     for (name, answer) in answers {
         match answer {
-            MemberAnswer::Table(table) => drop(tables.insert(name, *table)),
+            MemberAnswer::Table(table, _) => drop(tables.insert(name, *table)),
             MemberAnswer::Nothing => {}
             MemberAnswer::Error(words) => drop(silent.insert(name, words)),
         }
@@ -94,7 +112,7 @@ pub fn judge(
     let fitness = file.members().map(|name| {
         let fit = match silent.remove(name) {
             Some(words) => Err(words),
-            None => check_member(file, &tables, name),
+            None => check_member(file, &tables, name).and_then(MemberState::in_force),
         };
         (name.clone(), fit)
     });

@@ -10,11 +10,16 @@ use tokio::sync::Notify;
 
 use super::agreement::{Agreement, MemberTables, check_member};
 use super::file::{self, TableError};
-use super::member::MemberAnswer;
+use super::identity::JournalPlace;
+use super::member::{MemberAnswer, MemberState};
+use super::notes::GatewayNotes;
 use super::read::WrittenTable;
 use super::shares::RecordShares;
 use super::table::Table;
 use crate::settings::SettingsError;
+
+/// How often each member is told how far it is, at most.
+const NOTE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The table in force, where there is one.
 #[derive(Debug)]
@@ -25,6 +30,7 @@ pub struct Placement {
     in_force: ArcSwapOption<Table>,
     agreement: ArcSwap<Agreement>,
     shares: Arc<RecordShares>,
+    notes: GatewayNotes,
     members: Mutex<HeardMembers>,
     /// Told when file and members agree on more periods than are kept.
     more_agreed: Notify,
@@ -47,8 +53,16 @@ struct HeardMembers {
     kept: usize,
     /// The last table of each.
     tables: MemberTables,
-    /// When each was asked that has answered since, and what keeps it from being used.
-    fitness: BTreeMap<String, (Instant, Result<(), String>)>,
+    fitness: BTreeMap<String, Fitness>,
+}
+
+/// What keeps a member from being used, by what it has answered last.
+#[derive(Debug)]
+struct Fitness {
+    /// When it was asked.
+    asked: Instant,
+    by_table: Result<MemberState, String>,
+    by_notes: Result<(), String>,
 }
 
 /// Why a member is neither given points nor asked.
@@ -88,6 +102,18 @@ pub enum PlacementError {
     Table(#[from] TableError),
 }
 
+impl Fitness {
+    fn fit(&self) -> Result<(), String> {
+        self.by_table.clone().and_then(MemberState::in_force)?;
+        self.by_notes.clone()
+    }
+
+    fn fit_for_notes(&self) -> Result<(), String> {
+        self.by_table.clone()?;
+        self.by_notes.clone()
+    }
+}
+
 impl Placement {
     /// No table yet; what was in force is in `dir`.
     pub fn new(dir: &Path) -> Self {
@@ -97,6 +123,7 @@ impl Placement {
             in_force: ArcSwapOption::empty(),
             agreement: ArcSwap::default(),
             shares: Arc::default(),
+            notes: GatewayNotes::default(),
             members: Mutex::default(),
             more_agreed: Notify::new(),
             changed: Notify::new(),
@@ -128,7 +155,8 @@ impl Placement {
         self.file.load().as_ref().map(|file| file.check_interval)
     }
 
-    /// Looks whether a table keeps what is in force. `configured` are the backends of its file.
+    /// Looks whether a table keeps what is in force, and reads who this gateway is. `configured`
+    /// are the backends of its file.
     ///
     /// # Errors
     /// When it does not, or what is in force can't be read.
@@ -138,6 +166,9 @@ impl Placement {
         configured: &[&str],
     ) -> Result<CheckedTable, PlacementError> {
         let kept = file::read(&self.dir)?;
+        if wanted.is_some() {
+            self.notes.begin(&self.dir)?;
+        }
         match (&wanted, &kept) {
             (None, Some(kept)) => {
                 return Err(TableError::Gone { cluster: kept.cluster.clone() }.into());
@@ -161,36 +192,53 @@ impl Placement {
             return;
         };
         let HeardMembers { tables, fitness, .. } = &mut *members;
-        for (member, (_, fit)) in fitness.iter_mut() {
-            *fit = check_member(&file.written, tables, member);
+        for (member, fitness) in fitness.iter_mut() {
+            fitness.by_table = check_member(&file.written, tables, member);
         }
         self.agree(&file, &members);
         self.changed.notify_one();
     }
 
-    /// Takes what a member has answered that was asked for its table at `asked`.
+    /// Takes what a member has answered that was asked for its table at `asked`, when its place in
+    /// the journal was `place`.
     ///
     /// # Errors
     /// What keeps it from being given points and from being asked, in words.
-    pub fn hear(&self, member: &str, asked: Instant, answer: MemberAnswer) -> Result<(), String> {
+    pub fn hear(
+        &self,
+        member: &str,
+        (asked, place): (Instant, JournalPlace),
+        answer: MemberAnswer,
+    ) -> Result<(), String> {
         let Some(file) = self.file.load_full() else { return Ok(()) };
         let mut members = self.lock();
         let HeardMembers { tables, fitness, .. } = &mut *members;
-        let (is_news, fit) = match answer {
+        // An answer that was overtaken by a later one says nothing of now.
+        if let Some(later) = fitness.get(member).filter(|heard| heard.asked > asked) {
+            return later.fit();
+        }
+        let mut by_notes = Ok(());
+        let (is_news, by_table) = match answer {
             MemberAnswer::Error(words) => (false, Err(format!("its table can't be read: {words}"))),
             MemberAnswer::Nothing => {
                 let is_news = tables.remove(member).is_some();
                 (is_news, check_member(&file.written, tables, member))
             }
-            MemberAnswer::Table(table) => {
+            MemberAnswer::Table(table, notes) => {
                 let is_news = tables.get(member) != Some(&*table);
+                by_notes = self.notes.hear(&file.written, (member, &table), notes, place);
                 tables.insert(member.to_owned(), *table);
                 (is_news, check_member(&file.written, tables, member))
             }
         };
-        fitness.insert(member.to_owned(), (asked, fit.clone()));
+        let fitness_of = Fitness { asked, by_table, by_notes };
+        let fit = fitness_of.fit();
+        fitness.insert(member.to_owned(), fitness_of);
         if is_news {
             self.agree(&file, &members);
+        }
+        if self.notes.is_taken_twice() {
+            self.more_agreed.notify_one();
         }
         fit
     }
@@ -200,24 +248,58 @@ impl Placement {
     /// # Errors
     /// Why not, in words.
     pub fn is_fit(&self, backend: &str) -> Result<(), Unfit> {
+        self.judged(backend, Fitness::fit)
+    }
+
+    /// Whether a backend may be given a note of this gateway: one that is being rebuilt may.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn is_fit_for_notes(&self, backend: &str) -> Result<(), Unfit> {
+        self.judged(backend, Fitness::fit_for_notes)
+    }
+
+    /// Whether a member is being rebuilt, by what it has answered last.
+    pub fn is_rebuilding(&self, member: &str) -> bool {
+        let members = self.lock();
+        let heard = members.fitness.get(member);
+        heard.is_some_and(|heard| heard.by_table == Ok(MemberState::Rebuilding))
+    }
+
+    fn judged(
+        &self,
+        backend: &str,
+        fit: impl FnOnce(&Fitness) -> Result<(), String>,
+    ) -> Result<(), Unfit> {
         let Some(file) = self.file.load_full() else { return Ok(()) };
         if file.table.set_of(backend).is_none() {
             return Ok(());
         }
         match self.lock().fitness.get(backend) {
-            Some((asked, fit)) if asked.elapsed() <= file.check_interval => {
-                fit.clone().map_err(Unfit::Differs)
+            Some(heard) if heard.asked.elapsed() <= file.check_interval => {
+                fit(heard).map_err(Unfit::Differs)
             }
             _ => Err(Unfit::NotRead),
         }
     }
 
-    /// Waits until file and members agree on more periods than are kept.
+    /// The notes of all gateways.
+    pub fn notes(&self) -> &GatewayNotes {
+        &self.notes
+    }
+
+    /// How often each member is given a note; `None` where points are not shared out.
+    pub fn note_interval(&self) -> Option<Duration> {
+        Some(NOTE_INTERVAL.min(self.check_interval()? / 4))
+    }
+
+    /// Waits until there is something to keep: file and members agree on more periods, or the
+    /// gateway needs another name.
     pub async fn more_is_agreed(&self) {
         self.more_agreed.notified().await;
     }
 
-    /// Has what is agreed on kept, where that has failed.
+    /// Has it kept, where that has failed.
     pub fn try_again(&self) {
         self.more_agreed.notify_one();
     }
@@ -227,12 +309,16 @@ impl Placement {
         self.changed.notified().await;
     }
 
-    /// Keeps the periods that file and members agree on, and puts them in force. Blocks on the
-    /// disk.
+    /// Keeps the periods that file and members agree on, and puts them in force; takes another name
+    /// where somebody has that of this gateway. Blocks on the disk.
     ///
     /// # Errors
-    /// When the disk does not take them; what was in force then stays.
+    /// When the disk does not take it; what was in force then stays.
     pub fn keep_agreed(&self) -> Result<(), TableError> {
+        if self.notes.take_name()? {
+            // What was said by the notes of before is to be read again.
+            self.lock().fitness.clear();
+        }
         let Some(file) = self.file.load_full() else { return Ok(()) };
         let agreed = {
             let members = self.lock();

@@ -7,13 +7,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::disk_number::DiskNumber;
+use super::note::{MemberNotes, read_note};
 use super::read::WrittenTable;
 use crate::client::{Client, TransportError};
 
 /// The database that the table stands in.
 pub const DATABASE: &str = "_weir";
-/// The statement that reads the table of a member.
-pub const QUERY: &str = "SELECT \"table\" FROM \"_weir\"..\"placement\"";
+/// The statement that reads a member's table, and the notes of all gateways on it.
+pub const QUERY: &str = "SELECT \"table\", \"note\" FROM \"_weir\"..\"placement\", \
+                         \"_weir\"..\"note\" GROUP BY \"gateway\"";
 
 /// What stands on a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,23 +27,27 @@ pub struct MemberTable {
     pub complete: usize,
     /// The disk of each member, as far as is known here.
     pub disks: BTreeMap<String, DiskNumber>,
+    /// Whether this member is being filled from another one of its set, and not in force meanwhile.
+    #[serde(default)]
+    pub rebuilding: bool,
     #[serde(flatten)]
     pub written: WrittenTable,
 }
 
-/// Tells a member's disk from those that it had before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct DiskNumber {
-    /// How many disks the member had, with this one.
-    pub count: u64,
-    /// Drawn when the member was given its first table.
-    pub number: u64,
+/// What may be done with a member whose table is that of its gateways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// It is given points and asked.
+    InForce,
+    /// It is being filled from another member of its set: it is given notes and nothing else.
+    Rebuilding,
 }
 
 /// What a server says when it is asked for its table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberAnswer {
-    Table(Box<MemberTable>),
+    /// Its table, and what gateways have noted there.
+    Table(Box<MemberTable>, MemberNotes),
     /// It has no table, nor its database.
     Nothing,
     /// It says something else, in these words.
@@ -72,14 +79,31 @@ impl MemberAnswer {
         let Some(result) = result else {
             return Self::Error(format!("status {status}, and no result in answer to a query"));
         };
-        let Some(text) = result.pointer("/series/0/values/0/1").and_then(Value::as_str) else {
-            return Self::Nothing;
-        };
+        let (mut table, mut notes) = (None, MemberNotes::new());
+        for series in result.get("series").and_then(Value::as_array).into_iter().flatten() {
+            if series.get("name").and_then(Value::as_str) == Some("placement") {
+                table = series.pointer("/values/0/1").and_then(Value::as_str);
+            } else {
+                notes.extend(read_note(series));
+            }
+        }
+        let Some(text) = table else { return Self::Nothing };
         match serde_json::from_str(text) {
-            Ok(table) => Self::Table(Box::new(table)),
+            Ok(table) => Self::Table(Box::new(table), notes),
             Err(_) => Self::Error("its table is of a later version of Weir, or damaged".to_owned()),
         }
     }
+}
+
+/// The notes on each member that has a table.
+pub fn notes_of<'a>(
+    answers: impl IntoIterator<Item = (&'a String, &'a MemberAnswer)>,
+) -> BTreeMap<String, MemberNotes> {
+    let notes = answers.into_iter().filter_map(|(name, answer)| match answer {
+        MemberAnswer::Table(_, notes) => Some((name.clone(), notes.clone())),
+        MemberAnswer::Nothing | MemberAnswer::Error(_) => None,
+    });
+    notes.collect()
 }
 
 impl MemberTable {

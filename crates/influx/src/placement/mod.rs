@@ -11,18 +11,27 @@
 //   tools
 //   own
 //   gateway
-//   file, shares
-//   agreement
-//   member, reach, taken
-//   read
+//   notes, shares
+//   identity, placer
+//   agreement, lag, order
+//   file, member, reach, taken
+//   note
+//   disk_number, read
 //   table
 //   split
 
 mod agreement;
+mod disk_number;
 mod file;
 mod gateway;
+mod identity;
+mod lag;
 mod member;
+mod note;
+mod notes;
+mod order;
 mod own;
+mod placer;
 mod reach;
 mod read;
 mod shares;
@@ -33,9 +42,14 @@ mod taken;
 mod tests;
 pub mod tools;
 
-pub use self::agreement::judge;
+pub use self::agreement::{REBUILDING, judge};
 pub use self::gateway::{CheckedTable, Placement, PlacementError, PreparedTable, Unfit};
-pub use self::member::{DATABASE, MemberAnswer, QUERY};
+pub use self::identity::{JournalPlace, rename};
+pub use self::lag::Lag;
+pub use self::member::{DATABASE, MemberAnswer, QUERY, notes_of};
+pub use self::note::{GatewayId, GatewayState, MemberNotes, Progress};
+pub use self::notes::OwnNote;
+pub use self::order::StatementOrder;
 pub use self::own::{BatchTable, Membership};
 pub use self::reach::{QueryScope, Reach};
 pub use self::read::WrittenTable;

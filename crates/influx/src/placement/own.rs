@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::gateway::Placement;
+use super::placer::Placer;
 use super::shares::{OwnLine, RecordShares, SharedOut};
-use super::table::{Placer, SetNumber, Table};
+use super::table::{SetNumber, Table};
 
 /// Bytes of lines from which it is worth keeping for others what a record is shared out to.
 const KEPT_RECORD_MIN: usize = 512;
@@ -32,6 +33,11 @@ impl BatchTable {
             (None, Some(now)) => now.set_of(&self.backend).is_none(),
             (table, None) => table.is_none(),
         }
+    }
+
+    /// Whether the backend is a member of a set by that table.
+    pub fn is_of_set(&self) -> bool {
+        self.table.is_some()
     }
 
     /// What points without a period wait for, in words.
@@ -87,7 +93,6 @@ impl Membership {
 /// What a member of a set takes of records.
 #[derive(Debug)]
 pub struct OwnLines {
-    table: Arc<Table>,
     set: SetNumber,
     shares: Arc<RecordShares>,
     placer: Placer,
@@ -99,21 +104,21 @@ impl OwnLines {
     fn by(batch: &BatchTable) -> Option<Self> {
         let (table, set) = batch.table.clone()?;
         let shares = Arc::clone(batch.placement.shares());
-        Some(Self { table, set, shares, placer: Placer::default(), last: Arc::default() })
+        Some(Self { set, shares, placer: Placer::new(table), last: Arc::default() })
     }
 
     /// The lines of the record of `db` at a position that are the member's own; `None` where a line
     /// of the record has no set yet.
     pub fn among(&mut self, position: u64, db: &str, lines: &[u8]) -> Option<&[OwnLine]> {
         let is_short = lines.len() < KEPT_RECORD_MIN;
-        let found = if is_short { None } else { self.shares.find(&self.table, position) };
+        let found = if is_short { None } else { self.shares.find(self.placer.table(), position) };
         self.last = match found {
             Some(found) => found,
             None => {
-                let new = SharedOut::of(&mut self.placer, &self.table, db, lines)?;
+                let new = SharedOut::of(&mut self.placer, db, lines)?;
                 let new = Arc::new(new);
                 if !is_short {
-                    self.shares.keep(&self.table, position, &new);
+                    self.shares.keep(self.placer.table(), position, &new);
                 }
                 new
             }
@@ -123,7 +128,7 @@ impl OwnLines {
 
     /// Whether a line of `db` is the member's own.
     fn has(&mut self, db: &str, line: &[u8]) -> bool {
-        let shared = SharedOut::of(&mut self.placer, &self.table, db, line);
+        let shared = SharedOut::of(&mut self.placer, db, line);
         shared.is_some_and(|shared| !shared.of_set(self.set).is_empty())
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use jiff::tz::TimeZone;
+use jiff::Timestamp;
 use store::condition::{Condition, TIME_MAX, TIME_MIN, TimeBounds};
+use store::query::select::{MeasurementRead, Reads};
+use store::query::timezone::Zone;
 use wire::influxql::ast::{
     Cast, Dimension, Expr, Measurement, MeasurementName, Op, Select, Show, Source, Statement,
 };
@@ -149,6 +151,19 @@ impl Table {
         condition_of(select, scope).is_some_and(|condition| condition.time.min.is_some())
     }
 
+    /// Whether the clocks of a query's time zone are changed within its time, or a day around it.
+    pub fn has_clock_change(&self, select: &Select, scope: QueryScope<'_>) -> bool {
+        const DAY_NS: i64 = 24 * 3_600_000_000_000;
+        let zone = select.timezone.as_deref().and_then(|name| Zone::named(name).ok());
+        let Some(zone) = zone else { return false };
+        let time = condition_of(select, scope).map(|condition| condition.time);
+        let (first, last) = self.span(time.unwrap_or_default(), scope.now_ns);
+        let at = |ns: i64| Timestamp::from_nanosecond(i128::from(ns)).unwrap_or_default();
+        let mut changes = zone.zone().following(at(first.saturating_sub(DAY_NS)));
+        let last = at(last.saturating_add(DAY_NS));
+        changes.next().is_some_and(|change| change.timestamp() <= last)
+    }
+
     /// The last time that any point can have.
     fn newest(&self, now_ns: i64) -> i64 {
         now_ns.saturating_add(self.future_max_ns()).saturating_add(CLOCKS_NS)
@@ -192,8 +207,28 @@ impl Period {
 
 /// What a query says in `WHERE`; `None` where that can't be.
 fn condition_of(select: &Select, scope: QueryScope<'_>) -> Option<Condition> {
-    let zone = select.timezone.as_deref().map(TimeZone::get).transpose().ok()?;
-    store::condition::split(select.condition.as_ref(), scope.now_ns, zone.as_ref()).ok()
+    let zone = select.timezone.as_deref().map(Zone::named).transpose().ok()?;
+    let zone = zone.as_ref().map(Zone::zone);
+    let said = store::condition::split(select.condition.as_ref(), scope.now_ns, zone).ok()?;
+    Some(Condition { time: needed(select, said.time, scope), ..said })
+}
+
+/// The times of the points that a query needs: `derivative(mean(v))` and its like need windows
+/// before the first that is said, or behind the last in descending order.
+fn needed(select: &Select, said: TimeBounds, scope: QueryScope<'_>) -> TimeBounds {
+    // Whoever runs it says what is wrong.
+    let Ok(reads) = Reads::of(select, scope.now_ns) else { return said };
+    let is_own = |read: &&MeasurementRead| {
+        let mut own = select.sources.iter().filter_map(|source| match source {
+            Source::Measurement(of) => Some(of),
+            Source::Subquery(_) => None,
+        });
+        own.any(|of| *of == read.measurement)
+    };
+    reads.measurements.iter().filter(is_own).fold(said, |time, read| TimeBounds {
+        min: time.min.map(|min| min.min(read.range.min)),
+        max: time.max.map(|max| max.max(read.range.max)),
+    })
 }
 
 /// Whether points of different hashes are in different groups.

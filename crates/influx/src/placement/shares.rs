@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wire::line::{points, read};
 
-use super::table::{Placer, SetNumber, Table};
+use super::placer::Placer;
+use super::table::{SetNumber, Table};
 
 /// Memory of all that is kept.
 const KEPT_BYTES_MAX: usize = 8 << 20;
@@ -27,7 +28,8 @@ pub struct SharedOut(Vec<Vec<OwnLine>>);
 
 impl SharedOut {
     /// Shares the lines of a record of `db` out; `None` where one of them has no set yet.
-    pub fn of(placer: &mut Placer, table: &Table, db: &str, lines: &[u8]) -> Option<Self> {
+    pub fn of(placer: &mut Placer, db: &str, lines: &[u8]) -> Option<Self> {
+        let table = Arc::clone(placer.table());
         let mut shares = vec![Vec::new(); table.sets().len()];
         let mut start = 0;
         for (index, line) in points(lines).enumerate() {
@@ -37,7 +39,7 @@ impl SharedOut {
             if table.holds_back(point.time_ns) {
                 return None;
             }
-            let set = placer.set(table, db, point.series, point.time_ns);
+            let set = placer.set(db, point.series, point.time_ns);
             if let Some(share) = shares.get_mut(set) {
                 // More than 2^32 lines do not fit a record.
                 let index = u32::try_from(index).unwrap_or(u32::MAX);
@@ -113,7 +115,8 @@ mod tests {
         let text = "[[placement]]\nsets = [\"a\", \"b\"]";
         let (one, other) = (Arc::new(table(text, &["a", "b"])), Arc::new(table(text, &["a", "b"])));
         let body: String = (0..100).map(|n| format!("m,x={n} v=1 1\n")).collect();
-        let shares = SharedOut::of(&mut Placer::default(), &one, "d", body.as_bytes()).unwrap();
+        let shares =
+            SharedOut::of(&mut Placer::new(Arc::clone(&one)), "d", body.as_bytes()).unwrap();
         let shares = Arc::new(shares);
         let kept = RecordShares::default();
         assert_eq!(kept.find(&one, 7), None);

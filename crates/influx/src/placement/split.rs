@@ -57,6 +57,11 @@ impl SplitHash {
     /// The hash of a point: of its measurement, then of key and value of each chosen tag in the
     /// order of their keys, unescaped; an absent tag is an empty one. `series` is as written.
     pub fn of_point(&mut self, split: &SplitBy, series: &[u8], time_ns: i64) -> u64 {
+        self.of_series(split, series).of_time(time_ns, &mut self.bytes)
+    }
+
+    /// The part of the hash that all points of a series have in common.
+    pub fn of_series(&mut self, split: &SplitBy, series: &[u8]) -> SeriesHash {
         self.begin(&unescape_name(measurement(series)));
         match split {
             SplitBy::Measurement => {}
@@ -74,10 +79,10 @@ impl SplitHash {
                 }
             }
         }
-        if *split == SplitBy::Point {
-            self.bytes.extend_from_slice(&time_ns.to_le_bytes());
+        match split {
+            SplitBy::Point => SeriesHash::Begun(self.bytes.as_slice().into()),
+            _ => SeriesHash::Whole(self.end()),
         }
-        self.end()
     }
 
     /// The hash that all points of a measurement have whose tags have the values that `tag` gives;
@@ -100,6 +105,30 @@ impl SplitHash {
             }
         }
         Some(self.end())
+    }
+}
+
+/// What the hashes of a series' points have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SeriesHash {
+    /// They have one hash.
+    Whole(u64),
+    /// What is hashed before the time.
+    Begun(Box<[u8]>),
+}
+
+impl SeriesHash {
+    /// The hash of the point of this time, made in `room`.
+    pub fn of_time(&self, time_ns: i64, room: &mut Vec<u8>) -> u64 {
+        match self {
+            Self::Whole(hash) => *hash,
+            Self::Begun(begun) => {
+                room.clear();
+                room.extend_from_slice(begun);
+                room.extend_from_slice(&time_ns.to_le_bytes());
+                XxHash64::oneshot(0, room)
+            }
+        }
     }
 }
 

@@ -77,6 +77,18 @@ impl Period {
         self.sets.get(at as usize).copied().unwrap_or_default()
     }
 
+    /// The set of a point of this time that has `hash`, where `split` sets share a group.
+    pub fn set_at(&self, time_ns: i64, split: usize, hash: u64) -> SetNumber {
+        // Where all sets share each group, it does not matter which it is.
+        let group = if split == self.sets.len() { 0 } else { self.group(time_ns) };
+        self.set(group, split, hash)
+    }
+
+    /// The rule for the points of a series, as it is written.
+    pub fn rule_of_series(&self, db: &str, series: &[u8]) -> Option<&Rule> {
+        self.rule(db, &wire::line::unescape_name(wire::line::measurement(series)))
+    }
+
     /// The rule for a measurement, as its name reads without escapes.
     pub fn rule(&self, db: &str, measurement: &[u8]) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.is_of(db) && rule.has(measurement))
@@ -93,10 +105,18 @@ impl Table {
         self.sets.iter().position(|set| set.members.iter().any(|member| member == backend))
     }
 
-    /// The period that a time is in.
-    pub fn period(&self, time_ns: i64) -> Option<&Period> {
+    /// The period that a time is in, with its place among all.
+    pub fn period(&self, time_ns: i64) -> Option<(usize, &Period)> {
         let behind = self.periods.partition_point(|period| period.from_ns <= time_ns);
-        behind.checked_sub(1).and_then(|at| self.periods.get(at))
+        behind.checked_sub(1).and_then(|at| Some((at, self.periods.get(at)?)))
+    }
+
+    /// The set of a point of `db`; `series` is as written.
+    pub fn set_of_point(&self, db: &str, series: &[u8], time_ns: i64) -> SetNumber {
+        let Some((_, period)) = self.period(time_ns) else { return 0 };
+        let Some(rule) = period.rule_of_series(db, series) else { return 0 };
+        let hash = SplitHash::default().of_point(&rule.by, series, time_ns);
+        period.set_at(time_ns, rule.split, hash)
     }
 
     /// Whether points of this time wait.
@@ -119,32 +139,14 @@ impl Table {
     /// Where the point of a line lies, in words; `None` where it is no line with a time.
     pub fn explain(&self, db: &str, line: &[u8]) -> Option<String> {
         let point = wire::line::read(line)?;
-        let period = self.period(point.time_ns)?;
-        let name = wire::line::unescape_name(wire::line::measurement(point.series));
-        let rule = period.rule(db, &name)?;
-        let set = self.sets.get(Placer::default().set(self, db, point.series, point.time_ns))?;
+        let (_, period) = self.period(point.time_ns)?;
+        let rule = period.rule_of_series(db, point.series)?;
+        let set = self.sets.get(self.set_of_point(db, point.series, point.time_ns))?;
         let (of, members) = (period.sets.len(), set.members.join(", "));
         let (name, group, split) = (&set.name, period.group(point.time_ns), rule.split);
         Some(format!(
             "set {name}, on {members}: group {group}, shared by {split} of {of} sets, by {}",
             rule.by
         ))
-    }
-}
-
-/// Finds the sets of points, with room for hashing that is used again for the next one.
-#[derive(Debug, Default)]
-pub struct Placer {
-    hash: SplitHash,
-}
-
-impl Placer {
-    /// The set of a point of `db`; `series` is as written.
-    pub fn set(&mut self, table: &Table, db: &str, series: &[u8], time_ns: i64) -> SetNumber {
-        let Some(period) = table.period(time_ns) else { return 0 };
-        let name = wire::line::unescape_name(wire::line::measurement(series));
-        let Some(rule) = period.rule(db, &name) else { return 0 };
-        let hash = self.hash.of_point(&rule.by, series, time_ns);
-        period.set(period.group(time_ns), rule.split, hash)
     }
 }

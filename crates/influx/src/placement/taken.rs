@@ -15,14 +15,23 @@ pub struct NotTaken {
 }
 
 impl Table {
+    /// The latest time of points that are taken at `now_ns`: those behind could not be found again.
+    pub fn newest_taken_ns(&self, now_ns: i64) -> i64 {
+        let now = self.period(now_ns);
+        now.map_or(i64::MAX, |(_, now)| now_ns.saturating_add(now.future_max_ns))
+    }
+
+    /// Whether it refuses points for the names of their fields.
+    pub fn looks_at_fields(&self) -> bool {
+        let mut rules = self.periods.iter().flat_map(|period| &period.rules);
+        rules.any(|rule| matches!(rule.by, SplitBy::Tags(_)))
+    }
+
     /// The points of a write to `db` that are not taken at `now_ns`: those too far ahead of the
     /// clock, and those with a field of the name of a tag that they are shared out by.
     pub fn not_taken(&self, db: &str, lines: &[u8], marks: &Marks, now_ns: i64) -> NotTaken {
         let mut found = NotTaken::default();
-        let Some(now) = self.period(now_ns) else { return found };
-        let newest = now_ns.saturating_add(now.future_max_ns);
-        let mut rules = self.periods.iter().flat_map(|period| &period.rules);
-        let by_tags = rules.any(|rule| matches!(rule.by, SplitBy::Tags(_)));
+        let (newest, by_tags) = (self.newest_taken_ns(now_ns), self.looks_at_fields());
         let mut start = 0;
         for (number, mark) in marks.iter().enumerate() {
             let line = lines.get(start..mark.end).unwrap_or_default();
@@ -45,7 +54,8 @@ impl Table {
     fn field_of_a_tags_name(&self, db: &str, line: &[u8]) -> Option<String> {
         let point = read(line)?;
         let name = wire::line::unescape_name(wire::line::measurement(point.series));
-        let rule = self.period(point.time_ns)?.rule(db, &name)?;
+        let (_, period) = self.period(point.time_ns)?;
+        let rule = period.rule(db, &name)?;
         let SplitBy::Tags(keys) = &rule.by else { return None };
         point.fields.into_iter().find_map(|field| {
             let field = wire::line::unescape_name(field.name);

@@ -5,7 +5,7 @@ use std::time::Duration as Span;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::Duration;
+use units::{Duration, Size};
 
 /// `[influx.cluster]`: backends that share the points out among them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -18,11 +18,27 @@ pub struct ClusterSettings {
     /// it is read twice as often. `weir placement apply` waits for so long, so it is the same in
     /// all gateways.
     pub check_interval: Duration,
+    /// How many points a query may read of all sets together, where none has a part of its answer
+    /// and Weir has to compute it. More are an error that says what makes the query smaller.
+    pub rows_max: u64,
+    /// How many points of all sets together a query of points as they are holds, to put those of
+    /// one time in the order that one server gives them. Where there are more, and they are of one
+    /// measurement and without `SLIMIT`, they pass through as they come, and `rows-max` does not
+    /// count for them.
+    pub held_rows: u64,
+    /// How much memory such a query may take.
+    pub query_memory: Size,
 }
 
 impl Default for ClusterSettings {
     fn default() -> Self {
-        Self { name: String::new(), check_interval: Span::from_secs(10).into() }
+        Self {
+            name: String::new(),
+            check_interval: Span::from_secs(10).into(),
+            rows_max: 10_000_000,
+            held_rows: 100_000,
+            query_memory: Size::from_mib(256),
+        }
     }
 }
 

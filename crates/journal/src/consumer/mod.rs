@@ -21,8 +21,8 @@ use crate::status::{Backlog, CursorStatus};
 
 /// One reader with a persisted cursor; used by one task at a time.
 ///
-/// What was handed out and neither committed nor settled stays in memory, so a consumer should not
-/// run far ahead of that.
+/// What was handed out and neither committed, settled nor [let go of](Consumer::let_go) stays in
+/// memory, so a consumer should not run far ahead of that.
 #[derive(Debug)]
 pub struct Consumer {
     log: Arc<Log>,
@@ -35,6 +35,8 @@ pub struct Consumer {
     outstanding: VecDeque<Item>,
     /// What comes before that, is done, and is not committed.
     settled: Settled,
+    /// In the place of bytes that were let go of.
+    nothing: Arc<Vec<u8>>,
 }
 
 enum Attempt {
@@ -54,6 +56,7 @@ impl Consumer {
             place: claimed.place,
             outstanding: VecDeque::new(),
             settled: Settled::default(),
+            nothing: Arc::default(),
         }
     }
 
@@ -151,6 +154,20 @@ impl Consumer {
         };
         self.cursors.settle(&self.name, &step);
         self.settled.push(step);
+    }
+
+    /// Lets go of the bytes of what was handed out up to `up_to`, where a chunk ended: the caller
+    /// has taken from them what it needs, and will commit nothing that ends within.
+    pub fn let_go(&mut self, up_to: Position) {
+        for item in self.outstanding.iter_mut().rev() {
+            let Item::Span(span) = item else { continue };
+            if Arc::ptr_eq(&span.bytes, &self.nothing) {
+                return;
+            }
+            if span.end() <= up_to {
+                span.bytes = Arc::clone(&self.nothing);
+            }
+        }
     }
 
     /// Moves the cursor to `up_to`, or to somewhat before it: of what is settled only a place

@@ -193,6 +193,10 @@ impl Cursor {
         account.position = position;
         account.group = position;
         account.counts = account.counts.max(counts);
+        // What is settled beyond the place stays so.
+        if self.ahead.as_ref().is_some_and(|ahead| ahead.position <= position) {
+            self.ahead = None;
+        }
         self.changes += 1;
         given_up
     }

@@ -3,12 +3,14 @@
 //! The journal may be in use meanwhile: what is being written at that moment then looks like a
 //! torn tail.
 
+mod put_back;
 pub(crate) mod running;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use self::put_back::put_back;
 use disk::FileError;
 use serde::Serialize;
 
@@ -164,14 +166,9 @@ fn cursors(directory: Directory, findings: &Findings) -> Vec<CursorStatus> {
 
 /// Removes a cursor from a journal that no process has open; gives its last account.
 pub(crate) fn forget(dir: &Path, name: &str) -> Result<CursorStatus, CursorError> {
-    let failed = |error: OpenError| match error {
-        OpenError::InUse { dir } => CursorError::Running { dir },
-        OpenError::Io(error) => CursorError::Io(error),
-        other => CursorError::Io(FileError::of("read", dir)(std::io::Error::other(other))),
-    };
-    let (directory, salt) = read(dir).map_err(failed)?;
+    let (directory, salt) = read(dir).map_err(|error| failed(dir, error))?;
     // To the end of this function, no other process opens the journal.
-    let _held = identity::take(dir).map_err(failed)?;
+    let _held = identity::take(dir).map_err(|error| failed(dir, error))?;
     let evidence: Evidence = directory.evidence();
     let findings = recovery::recover(&segments(&directory), salt, evidence)?;
     let paths: Vec<PathBuf> = directory.cursors.iter().map(|(path, _)| path.clone()).collect();
@@ -189,6 +186,15 @@ pub(crate) fn forget(dir: &Path, name: &str) -> Result<CursorStatus, CursorError
     synced.map_err(FileError::of("sync", dir))?;
     // A cursor whose file was damaged has no account any more.
     Ok(status.unwrap_or_else(|| CursorStatus { name: name.to_owned(), ..CursorStatus::default() }))
+}
+
+/// What stands in the way of changing a cursor of a journal that cannot be had.
+fn failed(dir: &Path, error: OpenError) -> CursorError {
+    match error {
+        OpenError::InUse { dir } => CursorError::Running { dir },
+        OpenError::Io(error) => CursorError::Io(error),
+        other => CursorError::Io(FileError::of("read", dir)(std::io::Error::other(other))),
+    }
 }
 
 impl fmt::Display for Report {

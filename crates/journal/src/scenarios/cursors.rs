@@ -255,3 +255,59 @@ async fn segments_go_only_behind_all_persisted_cursors_and_are_used_again() {
     put_all(&journal, 3000..7000).await;
     assert_eq!(drain(&journal, &mut slow).await.len(), 4000);
 }
+
+#[tokio::test]
+async fn cursors_are_put_back_to_the_lowest_of_them_and_their_accounts_still_add_up() {
+    let mut rig = Rig::new();
+    let dir = rig.settings.dir.clone();
+    let (journal, _) = rig.open();
+    let names = ["a", "b", "c"];
+    let mut consumers = names.map(|name| journal.consumer(name, Start::Oldest).unwrap());
+    put_all(&journal, 0..30).await;
+    for (consumer, passed) in consumers.iter_mut().zip([10, 30, 20]) {
+        let mut seen = 0;
+        while seen < passed {
+            let chunk = next(consumer, 1 << 20).await;
+            for record in chunk.records().take(passed - seen) {
+                consumer.commit(record.end, Outcome { delivered: 1, ..Outcome::default() });
+                seen += 1;
+            }
+        }
+    }
+    journal.close().await;
+    drop((consumers, journal));
+    let to = crate::inspect::put_back(&dir, &["a", "b"]).unwrap();
+    assert_eq!(crate::inspect::put_back(&dir, &["nobody"]).unwrap(), None);
+    let (journal, _) = rig.reopen();
+    for (name, delivered) in [("a", 10), ("b", 10), ("c", 20)] {
+        let cursor = journal.cursor(name).unwrap();
+        assert_eq!((cursor.delivered, cursor.accepted), (delivered, 30), "{cursor:?}");
+        assert_accounted(&cursor);
+    }
+    assert_eq!(to, Some(journal.cursor("b").unwrap().position));
+    let running = crate::inspect::put_back(&dir, &["a"]);
+    assert!(matches!(running, Err(crate::CursorError::Running { .. })));
+}
+
+#[tokio::test]
+async fn what_is_let_go_of_is_committed_as_before_and_comes_again_if_it_is_not() {
+    let rig = Rig::new();
+    let (journal, _) = rig.open();
+    let mut consumer = journal.consumer("a", Start::Oldest).unwrap();
+    put_all(&journal, 0..200).await;
+    let mut ends = Vec::new();
+    for _ in 0..2 {
+        consumer.rewind_to_cursor();
+        ends.clear();
+        while ends.len() < 200 {
+            let chunk = next(&mut consumer, 1000).await;
+            ends.extend(chunk.records().map(|record| record.end));
+            consumer.let_go(chunk.end());
+        }
+    }
+    let done = Outcome { delivered: 200, ..Outcome::default() };
+    consumer.commit(ends[199], done);
+    let status = consumer.status();
+    assert_eq!((status.delivered, status.waiting.items), (200, 0), "{status:?}");
+    assert_accounted(&status);
+}

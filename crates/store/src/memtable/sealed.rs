@@ -27,6 +27,8 @@ pub(crate) struct Sealed {
     order: OnceLock<Order>,
     /// Of each of `columns`.
     bounds: Box<[OnceLock<Option<Bounds>>]>,
+    /// The keys of the tags of its series, sorted, once they were asked for.
+    tag_keys: OnceLock<Box<[String]>>,
 }
 
 /// The rows of one series in a block, in the block's order by series and time.
@@ -56,7 +58,8 @@ impl Sealed {
         extent: TimeRange,
     ) -> Self {
         let bounds = columns.iter().map(|_| OnceLock::new()).collect();
-        Self { series, times, columns, extent, order: OnceLock::new(), bounds }
+        let (order, tag_keys) = (OnceLock::new(), OnceLock::new());
+        Self { series, times, columns, extent, order, bounds, tag_keys }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -101,6 +104,15 @@ impl Sealed {
     /// The runs of all series, by series.
     pub(crate) fn runs(&self) -> &[Run] {
         &self.order().runs
+    }
+
+    /// The keys of the tags of its series, sorted; `of` gives those of some series and is asked
+    /// once.
+    pub(crate) fn tag_keys(&self, of: impl FnOnce(&[u32]) -> Vec<String>) -> &[String] {
+        self.tag_keys.get_or_init(|| {
+            let series: Vec<u32> = self.runs().iter().map(|run| run.series).collect();
+            of(&series).into()
+        })
     }
 
     /// The run of a series.

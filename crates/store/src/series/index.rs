@@ -160,6 +160,28 @@ impl SeriesIndex {
         keys
     }
 
+    /// Takes the keys that some series have out of `absent`, and looks no further once that is
+    /// empty.
+    pub(crate) fn strike_keys(
+        &self,
+        ids: impl Iterator<Item = u32>,
+        absent: &mut BTreeSet<String>,
+    ) {
+        let mut wanted: Vec<Symbol> =
+            absent.iter().filter_map(|key| self.strings.find(key)).collect();
+        for id in ids.filter(|&id| id < self.bound()) {
+            for (key, _) in self.pairs_of(id) {
+                if let Some(at) = wanted.iter().position(|wanted| wanted == key) {
+                    wanted.swap_remove(at);
+                    absent.remove(&**self.strings.get(*key));
+                }
+            }
+            if wanted.is_empty() {
+                return;
+            }
+        }
+    }
+
     /// The number of a series.
     pub(crate) fn find(&self, measurement: &str, tags: &[(Arc<str>, Arc<str>)]) -> Option<u32> {
         let measurement = self.measurement(measurement)?;
@@ -174,7 +196,8 @@ impl SeriesIndex {
         self.table.find(hash, same).copied()
     }
 
-    fn measurement_or_new(&mut self, name: &str) -> Result<u32, Full> {
+    /// The number of a measurement, made when it is new.
+    pub(crate) fn measurement_or_new(&mut self, name: &str) -> Result<u32, Full> {
         if let Some(&known) = self.names.get(name) {
             return Ok(known);
         }
@@ -189,6 +212,14 @@ impl SeriesIndex {
             postings: Postings::default(),
         });
         Ok(number)
+    }
+
+    /// Lists a tag key of a measurement, whether a series has it or not.
+    pub(crate) fn note_key(&mut self, measurement: u32, key: &str) {
+        let key = self.strings.add(key);
+        if let Some(of) = self.measurements.get_mut(measurement as usize) {
+            *of.keys.entry(key).or_default() += 1;
+        }
     }
 
     /// Takes series out of the index. A measurement that has none left is forgotten, too, and its

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::Series;
 use super::index::{Pair, SeriesIndex};
 use super::interner::{Interner, Symbol};
+use super::{Series, SeriesId, SeriesSet};
 use crate::predicate::TagPredicate;
 
 /// One in so many series is few enough to be sorted for itself.
@@ -162,18 +162,21 @@ impl SeriesIndex {
         keys
     }
 
-    /// The values of a tag over the series that match, sorted.
+    /// The values of a tag over the series that match and are in a set, sorted.
     pub(crate) fn tag_values(
         &self,
         measurement: u32,
         bound: u32,
         key: &str,
         of: &TagPredicate,
+        within: Option<&SeriesSet>,
     ) -> Vec<String> {
         let Some(key) = self.strings.find(key) else { return Vec::new() };
         let mut values = BTreeSet::new();
-        self.each(measurement, bound, of, |_, pairs| {
-            values.extend(value_of(pairs, key));
+        self.each(measurement, bound, of, |id, pairs| {
+            if within.is_none_or(|set| set.has(SeriesId(id))) {
+                values.extend(value_of(pairs, key));
+            }
         });
         let mut values: Vec<Arc<str>> =
             values.into_iter().map(|value| Arc::clone(self.strings.get(value))).collect();

@@ -5,11 +5,13 @@ mod interner;
 mod known;
 mod matching;
 mod postings;
+mod set;
 
 use std::sync::Arc;
 
 pub(crate) use index::SeriesIndex;
 pub(crate) use known::{KnownSeries, SeriesRef};
+pub use set::SeriesSet;
 
 /// A series within its policy; never used again for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

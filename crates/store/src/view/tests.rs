@@ -36,7 +36,7 @@ fn what_is_written_is_scanned() {
         ]
     );
     assert_eq!(view.tag_keys("m"), ["host"]);
-    assert_eq!(view.tag_values("m", "host", &TagPredicate::All), ["a", "b"]);
+    assert_eq!(view.tag_values("m", "host", &TagPredicate::All, None), ["a", "b"]);
     let series = view.series("m", &TagPredicate::All);
     assert_eq!(series.iter().map(|s| s.tag("host")).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(view.extent("m", TimeRange::ALL), Some(TimeRange { min: 1, max: 2 }));

@@ -39,8 +39,13 @@ pub fn stopped(backend: &Backend, status: &Status, at: &Installation) -> String 
         placement(status, "apply")
     } else if why.contains("look at the URLs") || why.contains("the file lacks") {
         edit(status)
-    } else if why.contains("it has a disk of before") || why.contains("is of the cluster") {
+    } else if ["it has a disk of before", "is of the cluster", "is being rebuilt"]
+        .iter()
+        .any(|of| why.contains(of))
+    {
         placement(status, "show")
+    } else if why.contains("weir placement rebuild") {
+        placement(status, &format!("rebuild {}", quoted(&backend.name)))
     } else if why.contains("401") || why.contains("403") {
         edit(status)
     } else {
@@ -228,13 +233,16 @@ mod tests {
         status.process.config = Some("/etc/weir.toml".to_owned());
         let remedy = |why: &str| {
             let reason = Some(why.to_owned());
-            stopped(&Backend { reason, ..Backend::default() }, &status, &at)
+            let name = "b".to_owned();
+            stopped(&Backend { name, reason, ..Backend::default() }, &status, &at)
         };
         for (why, wanted) in [
             ("it has no table yet; run `weir placement apply`", "weir placement apply --config"),
             ("its server is the member \"b\"; look at the URLs", "${EDITOR:-vi} /etc/weir.toml"),
             ("the members have a period ... that the file lacks; put it in", "${EDITOR:-vi}"),
             ("it has a disk of before: other members know a newer one", "weir placement show"),
+            ("it is being rebuilt; ... `weir placement rebuild` again", "weir placement show"),
+            ("it was put back ...; `weir placement rebuild` brings", "weir placement rebuild b "),
         ] {
             assert!(remedy(why).starts_with(wanted), "{why}: {}", remedy(why));
         }

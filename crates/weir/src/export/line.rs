@@ -4,23 +4,25 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::Value;
+use wire::line::{push_measurement, push_name, push_string, push_tag};
 
 use super::plan::FieldType;
 use crate::remote::Series;
 
 /// Writes the points of one measurement.
 pub struct Lines {
-    measurement: String,
+    measurement: Vec<u8>,
     types: BTreeMap<String, FieldType>,
-    line: String,
+    line: Vec<u8>,
     written: u64,
 }
 
 impl Lines {
     /// Of a measurement whose fields have these types.
     pub fn new(measurement: &str, types: BTreeMap<String, FieldType>) -> Self {
-        let measurement = escaped(measurement, &[',', ' ']);
-        Self { measurement, types, line: String::new(), written: 0 }
+        let mut escaped = Vec::new();
+        push_measurement(&mut escaped, measurement);
+        Self { measurement: escaped, types, line: Vec::new(), written: 0 }
     }
 
     /// How many points were written.
@@ -37,64 +39,50 @@ impl Lines {
         for (key, value) in &series.tags {
             // A tag that is not there is grouped by as an empty one.
             if let Some(value) = value.as_str().filter(|value| !value.is_empty()) {
-                head.extend([",", &escaped(key, &[',', '=', ' ']), "="]);
-                head.push_str(&escaped(value, &[',', '=', ' ']));
+                push_tag(&mut head, key, value);
             }
         }
         let fields: Vec<_> = series.columns.iter().skip(1).map(|name| self.field(name)).collect();
         for row in &series.values {
             let Some((Value::Number(time), values)) = row.split_first() else { continue };
-            self.line.clear();
+            self.line.clone_from(&head);
             for ((name, kind), value) in fields.iter().zip(values) {
                 if !value.is_null() {
-                    self.line.push(if self.line.is_empty() { ' ' } else { ',' });
-                    self.line.push_str(name);
-                    self.line.push('=');
+                    self.line.push(if self.line.len() == head.len() { b' ' } else { b',' });
+                    self.line.extend_from_slice(name);
+                    self.line.push(b'=');
                     push(&mut self.line, value, *kind);
                 }
             }
-            if !self.line.is_empty() {
-                writeln!(out, "{head}{} {time}", self.line)?;
+            if self.line.len() > head.len() {
+                out.write_all(&self.line)?;
+                writeln!(out, " {time}")?;
                 self.written += 1;
             }
         }
         Ok(())
     }
 
-    fn field(&self, name: &str) -> (String, FieldType) {
+    fn field(&self, name: &str) -> (Vec<u8>, FieldType) {
         let kind = self.types.get(name).copied().unwrap_or(FieldType::Float);
-        (escaped(name, &[',', '=', ' ']), kind)
+        let mut escaped = Vec::new();
+        push_name(&mut escaped, name);
+        (escaped, kind)
     }
 }
 
-fn push(line: &mut String, value: &Value, kind: FieldType) {
+fn push(line: &mut Vec<u8>, value: &Value, kind: FieldType) {
     match value {
-        Value::String(text) => {
-            line.push('"');
-            line.push_str(&escaped(text, &['"', '\\']));
-            line.push('"');
-        }
+        Value::String(text) => push_string(line, text),
         other => {
-            line.push_str(&other.to_string());
+            line.extend_from_slice(other.to_string().as_bytes());
             match kind {
-                FieldType::Integer => line.push('i'),
-                FieldType::Unsigned => line.push('u'),
+                FieldType::Integer => line.push(b'i'),
+                FieldType::Unsigned => line.push(b'u'),
                 FieldType::Float | FieldType::String | FieldType::Boolean => {}
             }
         }
     }
-}
-
-/// The text with a backslash before each of `marks`.
-fn escaped(text: &str, marks: &[char]) -> String {
-    let mut out = String::with_capacity(text.len());
-    for char in text.chars() {
-        if marks.contains(&char) {
-            out.push('\\');
-        }
-        out.push(char);
-    }
-    out
 }
 
 #[cfg(test)]

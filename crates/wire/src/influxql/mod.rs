@@ -3,9 +3,9 @@
 // Layers, from the top down; `self` is what this file defines.
 //   rewrite, tree
 //   display, parser
-//   duration, reader
+//   reader
 //   self
-//   ast, databases, time
+//   ast, databases, duration, time
 //   lexer
 //   token
 
@@ -129,6 +129,12 @@ pub fn split(text: &str) -> Result<Vec<Statement<'_>>, ParseError> {
 /// deeper than this parser goes, or holds a NUL.
 pub fn parse(text: &str, params: &Params) -> Result<Vec<ast::Statement>, ParseError> {
     tree::parse(text, params)
+}
+
+/// A duration as InfluxQL and its answers write it, such as `1h30m` or `24h0m0s`, in nanoseconds;
+/// `None` where it is none.
+pub fn duration_ns(text: &str) -> Option<i64> {
+    duration::parse(text).ok().filter(|_| duration::is_exact(text))
 }
 
 /// The statement with every `now()` replaced by a quoted RFC 3339 time, so that each backend

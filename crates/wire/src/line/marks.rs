@@ -114,6 +114,35 @@ impl FormParts for FoldHasher<'_> {
     }
 }
 
+/// The latest time of some records, in nanoseconds since 1970; the first there is without any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewestTime(pub i64);
+
+impl Default for NewestTime {
+    fn default() -> Self {
+        Self(i64::MIN)
+    }
+}
+
+impl Marking for &mut NewestTime {
+    const IS_ON: bool = true;
+    type Form = ();
+
+    #[inline]
+    fn form(&self) {}
+
+    #[inline]
+    fn note(&mut self, (): (), time_ns: i64, _end: usize) {
+        self.0 = self.0.max(time_ns);
+    }
+
+    fn note_record(&mut self, record: &[u8], end: usize) {
+        // One that cannot be read counts as the latest there can be, which is looked at.
+        let time_ns = read(record).map_or(i64::MAX, |point| point.time_ns);
+        self.note((), time_ns, end);
+    }
+}
+
 impl<A: FormParts, B: FormParts> FormParts for (A, B) {
     #[inline]
     fn measurement(&mut self, written: &[u8]) {

@@ -14,8 +14,9 @@ mod read;
 mod sample;
 mod stamp;
 mod tags;
+mod write;
 
-pub use marks::{Mark, MarkKey, Marks, Removal};
+pub use marks::{Mark, MarkKey, Marks, NewestTime, Removal};
 pub use notes::Notes;
 pub use precision::Precision;
 pub use read::{
@@ -24,6 +25,7 @@ pub use read::{
 };
 pub use sample::{Sample, SampledPoint, Sampler};
 pub use stamp::{StampError, StampTag};
+pub use write::{push_measurement, push_name, push_string, push_tag};
 
 /// How [`normalise`] is to treat a body.
 #[derive(Clone, Copy, Debug)]

@@ -1,15 +1,18 @@
 //! What is noted of the records of a body in the pass that makes them.
 
-use super::marks::{Mark, MarkKey, Marks, Removal, Unmarked};
+use super::marks::{Mark, MarkKey, Marks, NewestTime, Removal, Unmarked};
 use super::normaliser::Normaliser;
 use super::sample::{Sample, SampledPoint, Sampler};
 use super::{Options, Outcome};
 
-/// Notes on the records of a body: a mark of each, a sample of them, both, or nothing.
+/// Notes on the records of a body: a mark of each or their latest time, a sample of them, both, or
+/// nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
     /// A mark of each record, where they are wanted.
     pub marks: Option<Marks>,
+    /// The latest time of all, where it is wanted; of records with marks those tell it.
+    pub newest: Option<NewestTime>,
     /// Some of the records, where they are wanted.
     pub sample: Option<Sample>,
 }
@@ -18,13 +21,26 @@ impl Notes {
     /// As [`normalise`](super::normalise), and notes what is wanted of the records appended to
     /// `out`, whose earlier ones have their notes already.
     pub fn normalise(&mut self, body: &[u8], options: &Options<'_>, out: &mut Vec<u8>) -> Outcome {
-        match (&mut self.marks, &mut self.sample) {
-            (None, None) => Normaliser::new(body, options, out, Unmarked).run(),
-            (Some(marks), None) => Normaliser::new(body, options, out, marks).run(),
-            (None, Some(sample)) => Normaliser::new(body, options, out, sample).run(),
-            (Some(marks), Some(sample)) => {
+        match (&mut self.marks, &mut self.newest, &mut self.sample) {
+            (None, None, None) => Normaliser::new(body, options, out, Unmarked).run(),
+            (None, None, Some(sample)) => Normaliser::new(body, options, out, sample).run(),
+            (None, Some(newest), None) => Normaliser::new(body, options, out, newest).run(),
+            (None, Some(newest), Some(sample)) => {
+                Normaliser::new(body, options, out, (newest, sample)).run()
+            }
+            (Some(marks), _, None) => Normaliser::new(body, options, out, marks).run(),
+            (Some(marks), _, Some(sample)) => {
                 Normaliser::new(body, options, out, (marks, sample)).run()
             }
+        }
+    }
+
+    /// The latest time of all records, in nanoseconds since 1970, or of more than are left; `None`
+    /// where it was not noted.
+    pub fn newest_ns(&self) -> Option<i64> {
+        match &self.marks {
+            Some(_) => None,
+            None => self.newest.map(|newest| newest.0),
         }
     }
 
@@ -63,6 +79,9 @@ impl Notes {
     pub fn restart(&mut self, sampler: Option<Sampler>) {
         if let Some(marks) = &mut self.marks {
             marks.clear();
+        }
+        if let Some(newest) = &mut self.newest {
+            *newest = NewestTime::default();
         }
         match (&mut self.sample, sampler) {
             (Some(sample), Some(sampler)) => sample.restart(sampler),

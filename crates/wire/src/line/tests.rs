@@ -396,7 +396,7 @@ proptest! {
     #[test]
     fn notes_tell_what_a_walk_tells(
         a in body(), b in body(), precision in precision(), stamped: bool, share in share(),
-        marked: bool, sampled: bool,
+        marked: bool, timed: bool, sampled: bool,
     ) {
         let stamp = [StampTag::new("a", "z").unwrap(), StampTag::new("peer", "x y").unwrap()];
         let stamp: &[StampTag] = if stamped { &stamp } else { &[] };
@@ -405,6 +405,7 @@ proptest! {
         let (mut plain, mut lines) = (Vec::new(), Vec::new());
         let mut notes = Notes {
             marks: marked.then(|| Marks::new(key.clone())),
+            newest: timed.then(NewestTime::default),
             sample: sampled.then(|| Sample::new(sampler)),
         };
         for body in [&a, &b] {
@@ -419,6 +420,9 @@ proptest! {
                 prop_assert_eq!(mark.time_ns, read(record).unwrap().time_ns);
             }
         }
+        let newest = points(&lines).map(|record| read(record).unwrap().time_ns).max();
+        let noted = (timed && !marked).then_some(newest.unwrap_or(i64::MIN));
+        prop_assert_eq!(notes.newest_ns(), noted);
         if sampled {
             let walked = Sample::of(sampler, &lines);
             prop_assert_eq!(notes.sampled(), walked.points());
@@ -435,8 +439,11 @@ proptest! {
     ) {
         let (key, sampler) = (MarkKey::default(), Sampler::new(7, share));
         let mut lines = Vec::new();
-        let mut notes =
-            Notes { marks: Some(Marks::new(key.clone())), sample: Some(Sample::new(sampler)) };
+        let mut notes = Notes {
+            marks: Some(Marks::new(key.clone())),
+            newest: None,
+            sample: Some(Sample::new(sampler)),
+        };
         notes.normalise(&body, &options(Precision::Nanosecond), &mut lines);
         let is_out = |number: usize| out.get(number).is_some_and(|out| *out);
         let kept: Vec<_> = points(&lines).enumerate().filter(|(n, _)| !is_out(*n)).collect();
@@ -456,8 +463,11 @@ proptest! {
     fn notes_end_where_the_lines_are_cut(a in body(), b in body(), share in share()) {
         let (key, sampler) = (MarkKey::default(), Sampler::new(7, share));
         let options = options(Precision::Nanosecond);
-        let new =
-            || Notes { marks: Some(Marks::new(key.clone())), sample: Some(Sample::new(sampler)) };
+        let new = || Notes {
+            marks: Some(Marks::new(key.clone())),
+            newest: None,
+            sample: Some(Sample::new(sampler)),
+        };
         let (mut lines, mut notes, mut alone) = (Vec::new(), new(), new());
         alone.normalise(&a, &options, &mut Vec::new());
         notes.normalise(&a, &options, &mut lines);

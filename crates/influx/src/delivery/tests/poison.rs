@@ -239,11 +239,11 @@ async fn letters_are_sent_again_once_the_cause_is_set_right() {
     fake.behave(conflict_at(&store, |n| n == 6));
     let dir = rig.letters_dir();
     let settings = settings.settings().unwrap();
-    let replayed = replay(&dir, settings.server().unwrap(), &Selection::All).await.unwrap();
+    let replayed = replay(&dir, settings.server().unwrap(), None, &Selection::All).await.unwrap();
     assert_eq!(replayed, Replayed { delivered: 9, refused: 1 });
     assert_eq!(rig.letters("a").len(), 1);
     fake.behave(|_| refuse(500, "down"));
-    let failed = replay(&dir, settings.server().unwrap(), &Selection::All).await.unwrap_err();
+    let failed = replay(&dir, settings.server().unwrap(), None, &Selection::All).await.unwrap_err();
     assert!(failed.to_string().contains("down"), "{failed}");
     assert_eq!(rig.letters("a").len(), 1);
 }

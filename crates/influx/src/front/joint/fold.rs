@@ -14,8 +14,6 @@ pub enum Function {
     Max,
     Mean,
     Spread,
-    First,
-    Last,
 }
 
 /// A column of an answer, and the call that it is of.
@@ -38,15 +36,13 @@ impl Function {
             "max" => Self::Max,
             "mean" => Self::Mean,
             "spread" => Self::Spread,
-            "first" => Self::First,
-            "last" => Self::Last,
             _ => return None,
         })
     }
 
     /// Whether it chooses a point, whose time it has where it stands alone.
     fn is_selector(self) -> bool {
-        matches!(self, Self::Min | Self::Max | Self::First | Self::Last)
+        matches!(self, Self::Min | Self::Max)
     }
 
     /// What it is folded from.
@@ -56,10 +52,10 @@ impl Function {
             Self::Sum => &[("sum", Self::Sum)],
             Self::Min => &[("min", Self::Min)],
             Self::Max => &[("max", Self::Max)],
-            Self::Mean => &[("sum", Self::Sum), ("count", Self::Count)],
-            Self::Spread => &[("min", Self::Min), ("max", Self::Max)],
-            Self::First => &[("first", Self::First)],
-            Self::Last => &[("last", Self::Last)],
+            // A sum would wrap around past int64.
+            Self::Mean => &[("mean", Self::Mean), ("count", Self::Count)],
+            // With itself, for the words in which it refuses a type.
+            Self::Spread => &[("spread", Self::Spread), ("min", Self::Min), ("max", Self::Max)],
         }
     }
 }
@@ -68,42 +64,42 @@ impl Function {
 ///
 /// # Errors
 /// What can't be, in words.
-pub fn columns(fields: &[Field], is_windowed: bool) -> Result<Vec<Fold>, &'static str> {
-    let mut folds: Vec<Fold> = Vec::new();
+pub fn columns(fields: &[Field]) -> Result<Vec<Fold>, &'static str> {
+    // A name that is given is kept; others are told apart from it (`SelectStatement.ColumnNames`).
+    let mut taken: Vec<String> = fields.iter().filter_map(|field| field.alias.clone()).collect();
+    let mut folds = Vec::with_capacity(fields.len());
     for field in fields {
         let Expr::Call { name, arguments } = &field.expr else {
             return Err("it asks for the points of several sets, or for what is computed of them");
         };
         let function = Function::named(name);
-        let function = function.ok_or(
-            "it has a function other than count, sum, min, max, mean, \
-                                       spread, first and last",
-        )?;
+        let function =
+            function.ok_or("it has a function other than count, sum, min, max, mean and spread")?;
         let [argument @ Expr::Reference { .. }] = arguments.as_slice() else {
             return Err("a function of it is of more than one field");
         };
-        let name = field.alias.clone().unwrap_or_else(|| name.clone());
-        folds.push(Fold { name: unique(&folds, name), function, argument: argument.clone() });
-    }
-    let has_times = folds.len() == 1 && !is_windowed;
-    let needs_times = |fold: &Fold| matches!(fold.function, Function::First | Function::Last);
-    if !has_times && folds.iter().any(needs_times) {
-        return Err("first() and last() lose their times within windows and beside other columns");
+        let name = field.alias.clone().unwrap_or_else(|| unique(&taken, name));
+        taken.push(name.clone());
+        folds.push(Fold { name, function, argument: argument.clone() });
     }
     Ok(folds)
 }
 
-/// A name that no column before has (`influxql.SelectStatement.ColumnNames`).
-fn unique(before: &[Fold], name: String) -> String {
-    let is_taken = |name: &str| before.iter().any(|fold| fold.name == name);
-    if !is_taken(&name) {
-        return name;
-    }
-    let mut numbered = (1_u32..).map(|n| format!("{name}_{n}"));
-    numbered.find(|name| !is_taken(name)).unwrap_or_default()
+/// A name that no column has yet.
+fn unique(taken: &[String], name: &str) -> String {
+    let is_taken = |name: &String| taken.contains(name);
+    let mut names = std::iter::once(name.to_owned())
+        .chain((1_u32..).map(|n| format!("{name}_{n}")))
+        .filter(|name| !is_taken(name));
+    names.next().unwrap_or_default()
 }
 
 impl Fold {
+    /// Whether another column has the same values.
+    pub fn is_same_call(&self, other: &Self) -> bool {
+        (self.function, &self.argument) == (other.function, &other.argument)
+    }
+
     /// What each set is asked for this column.
     pub fn partials(&self) -> impl Iterator<Item = Expr> {
         self.function.partials().iter().map(|(name, _)| Expr::Call {
@@ -132,6 +128,10 @@ impl Fold {
     /// # Errors
     /// The sum is past int64, in words.
     pub fn add(&self, sum: &mut [Partial], more: &[Partial]) -> Result<(), &'static str> {
+        if self.function == Function::Mean {
+            add_mean(sum, more);
+            return Ok(());
+        }
         for ((into, more), (_, function)) in sum.iter_mut().zip(more).zip(self.function.partials())
         {
             if more.1.is_null() {
@@ -148,9 +148,8 @@ impl Fold {
                 }
                 Function::Min => compare(&more.1, &into.1).then(more.0.cmp(&into.0)).is_lt(),
                 Function::Max => compare(&into.1, &more.1).then(more.0.cmp(&into.0)).is_lt(),
-                // Of one time the greater value.
-                Function::First => more.0.cmp(&into.0).then(compare(&into.1, &more.1)).is_lt(),
-                _ => into.0.cmp(&more.0).then(compare(&into.1, &more.1)).is_lt(),
+                // It comes of the others.
+                Function::Mean | Function::Spread => false,
             };
             if is_better {
                 *into = more.clone();
@@ -162,11 +161,8 @@ impl Fold {
     /// The value of a row, of its partial results; null where there were no points.
     pub fn value(&self, partials: &[Partial]) -> Value {
         match (self.function, partials) {
-            (Function::Mean, [(_, sum), (_, count)]) => {
-                let (sum, count) = (float(sum), float(count));
-                if count == 0.0 { Value::Null } else { number(sum / count) }
-            }
-            (Function::Spread, [(_, min), (_, max)]) => match (min.as_i64(), max.as_i64()) {
+            (Function::Mean, [(_, mean), _]) => mean.clone(),
+            (Function::Spread, [_, (_, min), (_, max)]) => match (min.as_i64(), max.as_i64()) {
                 (Some(min), Some(max)) => max.wrapping_sub(min).into(),
                 _ if min.is_null() || max.is_null() => Value::Null,
                 _ => number(float(max) - float(min)),
@@ -184,10 +180,28 @@ impl Fold {
             Fill::Null | Fill::None | Fill::Linear if self.function == Function::Count => 0.into(),
             Fill::Null | Fill::None | Fill::Linear => Value::Null,
             Fill::Previous => before.cloned().unwrap_or_default(),
+            Fill::Integer(value) if self.is_float() => number(value as f64),
             Fill::Integer(value) => value.into(),
             Fill::Number(value) => number(value),
         }
     }
+}
+
+/// The mean of several, each of a number of points.
+fn add_mean(sum: &mut [Partial], more: &[Partial]) {
+    let ([(_, mean), (_, count)], [(_, other), (_, others)]) = (sum, more) else { return };
+    let (known, new) = (float(count), float(others));
+    if new == 0.0 || other.is_null() {
+        return;
+    }
+    if known == 0.0 || mean.is_null() {
+        mean.clone_from(other);
+        count.clone_from(others);
+        return;
+    }
+    let all = known + new;
+    *mean = number((float(mean) * known + float(other) * new) / all);
+    *count = added(count, others).unwrap_or_else(|| number(all));
 }
 
 /// The sum; `None` where whole numbers have none.
@@ -204,7 +218,8 @@ fn compare(one: &Value, other: &Value) -> Ordering {
         (Value::Bool(one), Value::Bool(other)) => one.cmp(other),
         _ => match (one.as_i64(), other.as_i64()) {
             (Some(one), Some(other)) => one.cmp(&other),
-            _ => float(one).total_cmp(&float(other)),
+            // Zeros are equal, whatever their signs are; NaN does not come as JSON.
+            _ => float(one).partial_cmp(&float(other)).unwrap_or(Ordering::Equal),
         },
     }
 }

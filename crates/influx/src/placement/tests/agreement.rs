@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::agreement::{Agreement, MemberTables, check_member};
+use super::super::disk_number::DiskNumber;
 use super::super::gateway::{CheckedTable, PreparedTable, Unfit};
-use super::super::member::{DiskNumber, MemberAnswer, MemberTable};
+use super::super::member::{MemberAnswer, MemberTable};
 use super::super::own::Membership;
 use super::super::read::begin_ns;
-use super::super::{Placement, PlacementError, WrittenTable};
+use super::super::{JournalPlace, MemberNotes, Placement, PlacementError, WrittenTable};
 use super::{HOUR_NS, NOW_NS, TEN_S, backends, written};
 
 pub const FIRST: &str = "[[placement]]\nsets = [\"a\"]\n";
@@ -25,7 +26,8 @@ pub fn file(periods: &[&str]) -> WrittenTable {
 pub fn on(member: &str, written: &WrittenTable, complete: usize) -> MemberTable {
     let disk = |number| DiskNumber { count: 1, number };
     let disks = BTreeMap::from([("a".to_owned(), disk(7)), ("b".to_owned(), disk(8))]);
-    MemberTable { member: member.to_owned(), complete, disks, written: written.clone() }
+    let (member, written) = (member.to_owned(), written.clone());
+    MemberTable { member, complete, disks, rebuilding: false, written }
 }
 
 fn tables(of: impl IntoIterator<Item = MemberTable>) -> MemberTables {
@@ -75,7 +77,7 @@ fn a_member_is_used_only_with_its_own_name_disk_and_periods() {
     let words = |file: &WrittenTable, a: Option<MemberTable>, b: MemberTable| {
         let mut tables = MemberTables::from([("b".to_owned(), b)]);
         tables.extend(a.map(|a| ("a".to_owned(), a)));
-        check_member(file, &tables, "a").map_or_else(|words| words, |()| String::new())
+        check_member(file, &tables, "a").map_or_else(|words| words, |_| String::new())
     };
     let (a, b) = (|| on("a", &one, 1), || on("b", &one, 1));
     assert_eq!(words(&one, Some(a()), b()), "");
@@ -109,9 +111,10 @@ fn a_table_is_read_back_as_it_was_put_there() {
     let field = point.fields.into_iter().next().unwrap();
     let wire::line::Value::String(text) = field.value else { panic!("{field:?}") };
     let text = String::from_utf8(wire::line::unescape_string(text).into_owned()).unwrap();
-    let answer = serde_json::json!({ "results": [{ "series": [{ "values": [[0, text]] }] }] });
+    let series = serde_json::json!([{ "name": "placement", "values": [[0, text]] }]);
+    let answer = serde_json::json!({ "results": [{ "series": series }] });
     let read = |answer: &str| MemberAnswer::read(200, answer.as_bytes());
-    assert_eq!(read(&answer.to_string()), MemberAnswer::Table(Box::new(table)));
+    assert_eq!(read(&answer.to_string()), MemberAnswer::Table(Box::new(table), MemberNotes::new()));
     for nothing in [
         r#"{"results":[{"statement_id":0}]}"#,
         r#"{"results":[{"statement_id":0,"error":"database not found: _weir"}]}"#,
@@ -122,7 +125,7 @@ fn a_table_is_read_back_as_it_was_put_there() {
         "no JSON",
         "{}",
         r#"{"error":"unable to parse authentication credentials"}"#,
-        r#"{"results":[{"series":[{"values":[[0,"{}"]]}]}]}"#,
+        r#"{"results":[{"series":[{"name":"placement","values":[[0,"{}"]]}]}]}"#,
     ] {
         assert!(matches!(read(error), MemberAnswer::Error(_)), "{error}");
     }
@@ -153,8 +156,8 @@ impl Gateway {
 
     fn hear(&self, table: MemberTable) {
         let member = table.member.clone();
-        let answer = MemberAnswer::Table(Box::new(table));
-        self.placement.hear(&member, Instant::now(), answer).unwrap();
+        let answer = MemberAnswer::Table(Box::new(table), MemberNotes::new());
+        self.placement.hear(&member, (Instant::now(), JournalPlace::default()), answer).unwrap();
     }
 
     fn periods(&self) -> usize {
@@ -216,16 +219,16 @@ fn a_member_takes_its_own_lines_as_far_as_all_agree() {
     assert_eq!(placement.is_fit("a"), Err(Unfit::NotRead));
     assert!(member.table().awaited().contains("weir placement apply"));
     let (table, _) = written("[[placement]]\nsets = [\"a\", \"b\"]", &["a", "b"]);
+    let long_ago = Instant::now().checked_sub(Duration::from_secs(3601)).unwrap();
+    let answer = MemberAnswer::Table(Box::new(on("a", &table, 1)), MemberNotes::new());
+    placement.hear("a", (long_ago, JournalPlace::default()), answer).unwrap();
+    assert_eq!(placement.is_fit("a"), Err(Unfit::NotRead));
     gateway.hear(on("a", &table, 1));
     placement.keep_agreed().unwrap();
     member.renew();
     let own = (0..100).filter(|n| member.has("d", format!("m,x={n} v=1 1\n").as_bytes())).count();
     assert!((30..70).contains(&own), "{own}");
     assert!(placement.is_fit("a").is_ok());
-    let long_ago = Instant::now().checked_sub(Duration::from_secs(3601)).unwrap();
-    let answer = MemberAnswer::Table(Box::new(on("a", &table, 1)));
-    placement.hear("a", long_ago, answer).unwrap();
-    assert_eq!(placement.is_fit("a"), Err(Unfit::NotRead));
 }
 
 #[test]

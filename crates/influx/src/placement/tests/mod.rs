@@ -1,18 +1,21 @@
 //! Tests of the parts together; what they share.
 
 mod agreement;
+mod notes;
 mod plan;
+mod rebuild;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use wire::influxql;
 use wire::line::{MarkKey, Marks, Options, Precision, normalise};
 
+use super::placer::Placer;
 use super::reach::{QueryScope, Reach};
 use super::shares::{OwnLine, SharedOut};
-use super::table::Placer;
 use super::*;
 use crate::settings::{BackendSettings, BackendTable, Settings};
 
@@ -42,7 +45,7 @@ pub fn table(placement: &str, sets: &[&str]) -> Table {
 }
 
 fn set_of(table: &Table, db: &str, series: &str, time_ns: i64) -> usize {
-    Placer::default().set(table, db, series.as_bytes(), time_ns)
+    table.set_of_point(db, series.as_bytes(), time_ns)
 }
 
 #[test]
@@ -125,13 +128,13 @@ fn a_cluster_grows_to_fifty_sets_and_no_point_changes_its_set() {
     }
     let (table, _) = before.unwrap();
     let mut counts = [0_u32; 50];
-    let (mut placer, mut series) = (Placer::default(), Vec::new());
     let time_ns = table.periods[4].from_ns + HOUR_NS;
+    let (mut placer, mut series) = (Placer::new(Arc::new(table)), Vec::new());
     for n in 0..1_000_000 {
         use std::io::Write as _;
         series.clear();
         write!(series, "cpu,host=host{n}").unwrap();
-        counts[placer.set(&table, "d", &series, time_ns)] += 1;
+        counts[placer.set("d", &series, time_ns)] += 1;
     }
     let furthest = counts.iter().map(|count| count.abs_diff(20_000)).max().unwrap();
     assert!(furthest <= 600, "a set is {furthest} series from the mean of 20,000");
@@ -145,7 +148,7 @@ fn every_line_is_one_members_own() {
     );
     let body: String = (0..200).map(|n| format!("m,host=h{n} s=\"a\nb\",v={n} {n}\n")).collect();
     let mut all: Vec<OwnLine> = Vec::new();
-    let shared = SharedOut::of(&mut Placer::default(), &by_host, "d", body.as_bytes()).unwrap();
+    let shared = SharedOut::of(&mut Placer::new(Arc::new(by_host)), "d", body.as_bytes()).unwrap();
     for set in 0..3 {
         let own = shared.of_set(set);
         assert!(own.len() > 30, "{own:?}");
@@ -246,6 +249,12 @@ fn a_query_reaches_the_sets_that_can_have_its_points() {
     ] {
         assert_eq!(sets(reach(table, &sql)), wanted, "{sql}");
     }
+    // A function of windows needs one before the first.
+    let before = |windows: &str| {
+        let sql = format!("SELECT {windows}(mean(v)) FROM m WHERE {within} GROUP BY time(10m)");
+        sets(reach(&by_group, &sql)).len()
+    };
+    assert_eq!((before("derivative"), before("abs")), (2, 1));
     let x = vec![set_of(&by_host, "d", r"m\ 1,host=x\,1", NOW_NS)];
     for condition in
         ["host = 'x,1'", "v > 1 AND (host = 'x,1')", "'x,1' = host", "host::tag = 'x,1'"]
@@ -308,7 +317,7 @@ proptest! {
         };
         prop_assert_eq!(normalise(line.as_bytes(), &options, &mut out).points, 1);
         let point = wire::line::read(&out).unwrap();
-        let set = Placer::default().set(&table, "d", point.series, point.time_ns);
+        let set = table.set_of_point("d", point.series, point.time_ns);
         let mut condition = Vec::new();
         if form & 1 != 0 {
             condition.push(format!("time >= {}", time - before * HOUR_NS));

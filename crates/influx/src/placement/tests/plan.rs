@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::super::WrittenTable;
-use super::super::member::{DiskNumber, MemberAnswer, MemberTable};
+use super::super::disk_number::DiskNumber;
+use super::super::member::{MemberAnswer, MemberTable};
 use super::super::read::begin_ns;
 use super::super::tools::{FoundMember, Plan, PlanError};
+use super::super::{MemberNotes, WrittenTable};
 use super::agreement::{FIRST, LATER, file, on};
 use super::{NOW_NS, TEN_S};
 
@@ -13,7 +14,9 @@ type FoundMembers = BTreeMap<String, FoundMember>;
 
 fn found<const N: usize>(of: [(&str, Option<MemberTable>, bool); N]) -> FoundMembers {
     let member = |(name, table, has_points): (&str, Option<MemberTable>, bool)| {
-        let answer = table.map_or(MemberAnswer::Nothing, |of| MemberAnswer::Table(Box::new(of)));
+        let answer = table.map_or(MemberAnswer::Nothing, |of| {
+            MemberAnswer::Table(Box::new(of), MemberNotes::new())
+        });
         (name.to_owned(), FoundMember { answer, has_points })
     };
     of.into_iter().map(member).collect()

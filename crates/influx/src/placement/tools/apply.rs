@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::member::MemberTable;
+use super::super::member::{MemberAnswer, MemberTable, notes_of};
 use super::super::read::WrittenTable;
 use super::failure::ClusterError;
 use super::plan::Plan;
@@ -55,8 +55,11 @@ pub async fn apply(
     // The new ones first: whoever is known to others has its table.
     let (new, known): (Vec<_>, Vec<_>) =
         servers.iter().partition(|server| plan.new_members.iter().any(|new| new == server.name()));
+    let answers: BTreeMap<String, MemberAnswer> =
+        found.into_iter().map(|(name, found)| (name, found.answer)).collect();
     for server in &new {
         server.create(&all).await?;
+        server.note_forgotten(&notes_of(&answers)).await?;
     }
     for server in new.iter().chain(&known) {
         server.put(&plan.tables[server.name()]).await?;

@@ -1,5 +1,8 @@
 //! Why nothing comes of what is to be done with a cluster's members.
 
+use journal::CursorError;
+
+use super::super::file::TableError;
 use super::plan::PlanError;
 use crate::client::ClientError;
 use crate::settings::{BackendError, SettingsError};
@@ -19,6 +22,12 @@ pub enum ClusterError {
     /// A member does not answer, or says no.
     #[error("member {name:?}: {words}")]
     Member { name: String, words: String },
+    /// The gateway's own file cannot be read or written.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The journal's cursors cannot be changed.
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
     /// The table can't follow what the members have.
     #[error(transparent)]
     Plan(#[from] PlanError),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::member::{DiskNumber, MemberAnswer, MemberTable};
+use super::super::disk_number::DiskNumber;
+use super::super::member::{MemberAnswer, MemberTable};
 use super::super::read::{WrittenTable, begin_ns, begin_of};
 use crate::settings::SettingsError;
 
@@ -36,7 +37,8 @@ pub enum PlanError {
     Member { name: String, words: String },
 }
 
-fn not_fit(name: &str, words: impl Into<String>) -> PlanError {
+/// That a member is not fit, for this reason.
+pub fn not_fit(name: &str, words: impl Into<String>) -> PlanError {
     PlanError::Member { name: name.to_owned(), words: words.into() }
 }
 
@@ -52,7 +54,7 @@ impl Plan {
         (now_ns, check_interval): (i64, Duration),
         draw: impl Fn() -> u64,
     ) -> Result<Self, PlanError> {
-        let tables = tables_of(file, found)?;
+        let tables = tables_of(file, found.iter().map(|(name, found)| (name, &found.answer)))?;
         let before = complete_table(&tables)?;
         let kept = before.as_ref().map_or(0, |before| before.placement.len());
         if let Some(before) = &before {
@@ -62,11 +64,7 @@ impl Plan {
         if !is_resumed {
             file.may_be_added(kept, now_ns, check_interval)?;
         }
-        let mut disks: BTreeMap<String, DiskNumber> = BTreeMap::new();
-        for (member, disk) in tables.values().flat_map(|table| &table.disks) {
-            let newest = disks.entry(member.clone()).or_insert(*disk);
-            *newest = disk.max(newest).to_owned();
-        }
+        let mut disks = newest_disks(&tables);
         let mut new_members = Vec::new();
         for member in file.members() {
             let known = disks.get(member).copied();
@@ -76,8 +74,10 @@ impl Plan {
                 }
                 (Some(_), _) => continue,
                 (None, Some(_)) if kept > 0 => {
-                    let words = "it had a table, and has none: its disk is another one, and \
-                                 empties what its set has";
+                    let words = format!(
+                        "it had a table, and has none: its disk is another one, and lacks what \
+                         its set has; `weir placement rebuild {member}` brings that back"
+                    );
                     return Err(not_fit(member, words));
                 }
                 (None, _) => new_members.push(member.clone()),
@@ -93,8 +93,9 @@ impl Plan {
         };
         plan.check_new(file, found, kept)?;
         let table = |member: &String| {
+            let rebuilding = tables.get(member.as_str()).is_some_and(|table| table.rebuilding);
             let (member, written, disks) = (member.clone(), file.clone(), disks.clone());
-            (member.clone(), MemberTable { member, complete: kept, disks, written })
+            (member.clone(), MemberTable { member, complete: kept, disks, rebuilding, written })
         };
         Ok(Self { tables: file.members().map(table).collect(), ..plan })
     }
@@ -125,7 +126,11 @@ impl Plan {
                 return Err(not_fit(name, words));
             }
             if let (Some(name), true) = (new.first(), known.into_iter().any(has_points)) {
-                let words = format!("it lacks the points that set {:?} has already", set.name);
+                let words = format!(
+                    "it lacks the points that set {:?} has already; `weir placement rebuild \
+                     {name}` brings them",
+                    set.name
+                );
                 return Err(not_fit(name, words));
             }
         }
@@ -140,7 +145,7 @@ impl Plan {
     /// Whether all members have all of it, complete.
     pub fn is_done(&self, found: &BTreeMap<String, FoundMember>) -> bool {
         self.tables.iter().all(|(name, wanted)| match found.get(name).map(|of| &of.answer) {
-            Some(MemberAnswer::Table(table)) => {
+            Some(MemberAnswer::Table(table, _)) => {
                 **table == *wanted && table.complete == table.written.placement.len()
             }
             _ => false,
@@ -159,26 +164,39 @@ impl Plan {
     }
 }
 
+/// The newest disk of each member, by all tables.
+pub fn newest_disks(tables: &BTreeMap<&str, &MemberTable>) -> BTreeMap<String, DiskNumber> {
+    let mut disks: BTreeMap<String, DiskNumber> = BTreeMap::new();
+    for (member, disk) in tables.values().flat_map(|table| &table.disks) {
+        let newest = disks.entry(member.clone()).or_insert(*disk);
+        *newest = disk.max(newest).to_owned();
+    }
+    disks
+}
+
 /// The tables of the members, each of its own member and of this cluster.
-fn tables_of<'a>(
+///
+/// # Errors
+/// That one is another member or of another cluster, or does not say.
+pub fn tables_of<'a>(
     file: &WrittenTable,
-    found: &'a BTreeMap<String, FoundMember>,
+    found: impl Iterator<Item = (&'a String, &'a MemberAnswer)>,
 ) -> Result<BTreeMap<&'a str, &'a MemberTable>, PlanError> {
     let mut tables = BTreeMap::new();
-    for (name, found) in found {
-        match &found.answer {
+    for (name, answer) in found {
+        match answer {
             MemberAnswer::Error(words) => return Err(not_fit(name, words.as_str())),
             MemberAnswer::Nothing => {}
-            MemberAnswer::Table(table) if table.written.cluster != file.cluster => {
+            MemberAnswer::Table(table, _) if table.written.cluster != file.cluster => {
                 let words = format!("it is of the cluster {:?}", table.written.cluster);
                 return Err(not_fit(name, words));
             }
-            MemberAnswer::Table(table) if table.member != *name => {
+            MemberAnswer::Table(table, _) if table.member != *name => {
                 let words =
                     format!("its server is the member {:?}; look at the URLs", table.member);
                 return Err(not_fit(name, words));
             }
-            MemberAnswer::Table(table) => {
+            MemberAnswer::Table(table, _) => {
                 tables.insert(name.as_str(), &**table);
             }
         }
@@ -187,7 +205,10 @@ fn tables_of<'a>(
 }
 
 /// What all members have complete; `None` where nothing is.
-fn complete_table(
+///
+/// # Errors
+/// That the periods of one are others.
+pub fn complete_table(
     tables: &BTreeMap<&str, &MemberTable>,
 ) -> Result<Option<WrittenTable>, PlanError> {
     let of = tables.values().max_by_key(|table| table.complete);

@@ -1,20 +1,24 @@
 //! The server of a member, asked by hand.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use http::HeaderMap;
 use serde_json::Value;
 use wire::influxql::quote_identifier;
 
 use super::super::member::{DATABASE, MemberAnswer, MemberTable};
+use super::super::note::{GatewayId, GatewayState, MemberNotes, Note};
 use super::super::read::WrittenTable;
 use super::failure::ClusterError;
 use super::plan::FoundMember;
+use super::stream::RowStream;
 use crate::catalogue::{Listing, list_databases};
 use crate::client::answer::{Answer, Missing};
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, form_body};
 use crate::settings::{BackendSettings, ServerSettings};
 
 /// How long a question about a member may take.
@@ -47,11 +51,16 @@ pub async fn answers(
     join_all(asked).await.into_iter().collect()
 }
 
+/// How long a server is given points that it does not take, and the pause between two tries.
+const WRITE_PATIENCE: Duration = Duration::from_secs(60);
+const WRITE_PAUSE: Duration = Duration::from_millis(500);
+
 /// The server of a member.
+#[derive(Clone)]
 pub struct MemberServer {
     name: String,
     user: String,
-    client: Client,
+    client: Arc<Client>,
 }
 
 impl MemberServer {
@@ -60,7 +69,7 @@ impl MemberServer {
     /// # Errors
     /// When its password or certificate files cannot be read.
     pub fn new(settings: &ServerSettings) -> Result<Self, ClientError> {
-        let client = Client::new(settings, None)?;
+        let client = Arc::new(Client::new(settings, None)?);
         Ok(Self { name: settings.delivery.name.clone(), user: settings.user.clone(), client })
     }
 
@@ -79,7 +88,16 @@ impl MemberServer {
     /// # Errors
     /// When it does not answer, or refuses.
     pub async fn ask(&self, text: &str) -> Result<Value, ClusterError> {
-        let answer = self.client.ask(&[("q", text), ("epoch", "ns")], TIMEOUT).await;
+        self.ask_in("", text).await
+    }
+
+    /// What it answers to a statement about a database.
+    ///
+    /// # Errors
+    /// When it does not answer, or refuses.
+    pub async fn ask_in(&self, db: &str, text: &str) -> Result<Value, ClusterError> {
+        let form = [("q", text), ("epoch", "ns"), ("db", db)];
+        let answer = self.client.ask(&form, TIMEOUT).await;
         let answer = answer.map_err(|error| self.failed(error.to_string()))?;
         if let Some(words) = answer.refused() {
             return Err(self.failed(words));
@@ -88,19 +106,96 @@ impl MemberServer {
             .map_err(|_| self.failed(format!("status {}, and no JSON", answer.status)))
     }
 
+    /// The rows that it answers to a query, as they come.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn rows(&self, text: &str) -> Result<RowStream, ClusterError> {
+        let form = [("q", text), ("epoch", "ns"), ("chunked", "true"), ("chunk_size", "5000")];
+        let answer = self.client.query(form_body(form.into_iter()), &HeaderMap::new()).await;
+        let answer = answer.map_err(|error| self.failed(error.to_string()))?;
+        Ok(RowStream::new(&self.name, answer.into_body()))
+    }
+
+    /// Gives it points, again and again while it is busy or fails. What its policy has dropped by
+    /// now is not missed.
+    ///
+    /// # Errors
+    /// When it refuses them, or does not take them for a minute.
+    pub async fn give(&self, db: &str, policy: &str, lines: Bytes) -> Result<(), ClusterError> {
+        let begun = Instant::now();
+        loop {
+            let (words, pause) = match self.client.write(db, policy, lines.clone()).await {
+                Ok(Answer::Delivered) => return Ok(()),
+                Ok(Answer::Refused(refusal)) if is_beyond_policy(&refusal.words) => return Ok(()),
+                Ok(Answer::Busy(words, pause)) => (words, pause),
+                Ok(Answer::Overloaded(words) | Answer::Failed(words)) => (words, None),
+                Ok(answer) => {
+                    return Err(self.failed(format!("it does not take points: {answer:?}")));
+                }
+                Err(error) => (error.to_string(), None),
+            };
+            if begun.elapsed() > WRITE_PATIENCE {
+                return Err(self.failed(words));
+            }
+            tokio::time::sleep(pause.unwrap_or(WRITE_PAUSE).min(WRITE_PATIENCE)).await;
+        }
+    }
+
+    /// Its table and the notes there.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn answer(&self) -> Result<MemberAnswer, ClusterError> {
+        let answer = MemberAnswer::ask(&self.client, TIMEOUT).await;
+        answer.map_err(|error| self.failed(error.to_string()))
+    }
+
     /// Its table, and whether it has points of clients.
     ///
     /// # Errors
     /// When it does not say.
     pub async fn found(&self) -> Result<FoundMember, ClusterError> {
-        let answer = MemberAnswer::ask(&self.client, TIMEOUT).await;
-        let answer = answer.map_err(|error| self.failed(error.to_string()))?;
-        let mut has_points = false;
+        let answer = self.answer().await?;
+        Ok(FoundMember { answer, has_points: self.has_points().await? })
+    }
+
+    /// Whether it has points of clients.
+    ///
+    /// # Errors
+    /// When it does not say.
+    pub async fn has_points(&self) -> Result<bool, ClusterError> {
         for db in self.databases().await?.databases.keys() {
             let text = format!("SHOW MEASUREMENTS ON {} LIMIT 1", quote_identifier(db));
-            has_points |= self.ask(&text).await?.pointer("/results/0/series/0").is_some();
+            if self.ask(&text).await?.pointer("/results/0/series/0").is_some() {
+                return Ok(true);
+            }
         }
-        Ok(FoundMember { answer, has_points })
+        Ok(false)
+    }
+
+    /// The measurements of each of these databases.
+    ///
+    /// # Errors
+    /// When it does not list them.
+    pub async fn measurements(
+        &self,
+        listing: &Listing,
+    ) -> Result<BTreeMap<String, Vec<String>>, ClusterError> {
+        let mut measurements = BTreeMap::new();
+        for db in listing.databases.keys() {
+            let text = format!("SHOW MEASUREMENTS ON {}", quote_identifier(db));
+            measurements.insert(db.clone(), first_column(&self.ask(&text).await?));
+        }
+        Ok(measurements)
+    }
+
+    /// The names of its users.
+    ///
+    /// # Errors
+    /// When it does not list them.
+    pub async fn users(&self) -> Result<BTreeSet<String>, ClusterError> {
+        Ok(first_column(&self.ask("SHOW USERS").await?).into_iter().collect())
     }
 
     /// The databases that clients have made, with their policies.
@@ -146,14 +241,57 @@ impl MemberServer {
         Ok(())
     }
 
-    /// Puts a table there, and makes its database where there is none.
+    /// Has its databases and policies be those of others, whatever it has of them; those that the
+    /// others lack stay.
+    ///
+    /// # Errors
+    /// When it refuses.
+    pub async fn create_alike(&self, all: &Listing) -> Result<(), ClusterError> {
+        for statement in self.databases().await?.changes_to(all) {
+            self.ask(&statement).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts a table there.
+    ///
+    /// # Errors
+    /// When it does not take it.
+    pub async fn put(&self, table: &MemberTable) -> Result<(), ClusterError> {
+        self.keep(table.line()).await
+    }
+
+    /// Puts a gateway's note there, in the place of the one before.
+    ///
+    /// # Errors
+    /// When it does not take it.
+    pub async fn note(&self, gateway: &GatewayId, note: &Note) -> Result<(), ClusterError> {
+        self.keep(note.line(gateway)).await
+    }
+
+    /// Puts the notes there by which gateways that were forgotten find that out when they return.
+    ///
+    /// # Errors
+    /// When it does not take them.
+    pub async fn note_forgotten(
+        &self,
+        notes: &BTreeMap<String, MemberNotes>,
+    ) -> Result<(), ClusterError> {
+        for (gateway, note) in notes.values().flatten() {
+            if note.progress.state == GatewayState::Forgotten {
+                self.note(gateway, note).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a line into the database of the table, and makes that where there is none.
     ///
     /// # Errors
     /// When it does not take it; where it may not make the database, with what to grant.
-    pub async fn put(&self, table: &MemberTable) -> Result<(), ClusterError> {
-        let line = Bytes::from(table.line());
-        let answer = self.write(line.clone()).await?;
-        let answer = match answer {
+    pub async fn keep(&self, line: Vec<u8>) -> Result<(), ClusterError> {
+        let line = Bytes::from(line);
+        let answer = match self.write(line.clone()).await? {
             Answer::Missing(Missing::Database, _) => {
                 let create = format!("CREATE DATABASE {DATABASE}");
                 self.ask(&create).await.map_err(|error| self.needs_database(&error))?;
@@ -163,7 +301,7 @@ impl MemberServer {
         };
         match answer {
             Answer::Delivered => Ok(()),
-            answer => Err(self.failed(format!("it does not take the table: {answer:?}"))),
+            answer => Err(self.failed(format!("it does not keep what it is told: {answer:?}"))),
         }
     }
 
@@ -182,4 +320,16 @@ impl MemberServer {
              GRANT ALL ON {DATABASE} TO {user}"
         ))
     }
+}
+
+/// Whether points are refused since their policy would have dropped them by now.
+fn is_beyond_policy(words: &str) -> bool {
+    words.contains("points beyond retention policy")
+}
+
+/// The names in the first column of a statement's first table.
+fn first_column(answer: &Value) -> Vec<String> {
+    let rows = answer.pointer("/results/0/series/0/values").and_then(Value::as_array);
+    let names = rows.into_iter().flatten().filter_map(|row| row.get(0)?.as_str());
+    names.map(str::to_owned).collect()
 }

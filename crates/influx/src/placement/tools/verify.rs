@@ -47,7 +47,7 @@ impl fmt::Display for Difference {
 }
 
 /// What a member has of a measurement: by slice, how many values of each field.
-type FieldCounts = BTreeMap<i64, BTreeMap<String, u64>>;
+type SliceCounts = BTreeMap<i64, BTreeMap<String, u64>>;
 
 /// Compares the members of each set; `tell` is told of each slice that differs. Gives how many
 /// slices were compared.
@@ -130,7 +130,7 @@ impl Comparison<'_> {
         Ok(slices.len() as u64)
     }
 
-    async fn counts(&self, server: &MemberServer) -> Result<FieldCounts, ClusterError> {
+    async fn counts(&self, server: &MemberServer) -> Result<SliceCounts, ClusterError> {
         let slice = self.wanted.slice.as_secs().max(1);
         let text =
             format!("SELECT count(*) FROM {} GROUP BY time({slice}s) fill(none)", self.place);
@@ -165,9 +165,9 @@ impl Comparison<'_> {
 }
 
 /// The counts in a series of `count(*)`; `None` where it is none.
-fn read_counts(series: &Value) -> Option<FieldCounts> {
+fn read_counts(series: &Value) -> Option<SliceCounts> {
     if series.is_null() {
-        return Some(FieldCounts::new());
+        return Some(SliceCounts::new());
     }
     let columns = series.get("columns")?.as_array()?;
     let row = |row: &Value| {
@@ -183,8 +183,10 @@ fn read_counts(series: &Value) -> Option<FieldCounts> {
     series.get("values")?.as_array()?.iter().map(row).collect()
 }
 
-fn in_words(counts: Option<&BTreeMap<String, u64>>) -> String {
-    let Some(counts) = counts else { return "nothing".to_owned() };
+pub fn in_words(counts: Option<&BTreeMap<String, u64>>) -> String {
+    let Some(counts) = counts.filter(|counts| !counts.is_empty()) else {
+        return "nothing".to_owned();
+    };
     let of_each: Vec<String> =
         counts.iter().map(|(field, count)| format!("{count} of {field}")).collect();
     of_each.join(" and ")
@@ -206,7 +208,8 @@ mod tests {
         assert_eq!(in_words(counts.get(&0)), "2 of a");
         assert_eq!(in_words(counts.get(&10)), "1 of a and 3 of b");
         assert_eq!(in_words(counts.get(&20)), "nothing");
-        assert_eq!(read_counts(&Value::Null), Some(FieldCounts::new()));
+        assert_eq!(in_words(Some(&BTreeMap::new())), "nothing");
+        assert_eq!(read_counts(&Value::Null), Some(SliceCounts::new()));
         assert_eq!(read_counts(&json!({ "columns": ["time"] })), None);
     }
 

@@ -4,7 +4,7 @@ use wire::influxql::ast::{self, Dimension, Expr, Fill, Select, Source};
 
 use super::calls;
 use super::dimensions;
-use super::expressions::{is_literal, is_math};
+use super::expressions::{is_literal, is_math, walk};
 use crate::condition::{self, Constants, reduce};
 use crate::math::Math;
 use crate::query::timezone::Zone;
@@ -38,6 +38,43 @@ pub(super) struct Compiled {
     pub(super) zone: Option<Zone>,
     /// Those of `FROM` that are sub-queries, at the places of their sources.
     pub(super) subqueries: Vec<Option<Compiled>>,
+}
+
+impl Compiled {
+    /// The times that it reads: those asked for, and the windows before them of which the first
+    /// values of some functions are made (`ExtraIntervals`).
+    pub(super) fn times_read(&self) -> TimeRange {
+        let mut windows = 0;
+        for field in &self.select.fields {
+            walk(&field.expr, &mut |expr| {
+                windows = windows.max(windows_before(expr));
+                true
+            });
+        }
+        let by = windows.saturating_mul(self.interval.duration);
+        match self.select.descending {
+            true => TimeRange { max: self.time.max.saturating_add(by), ..self.time },
+            false => TimeRange { min: self.time.min.saturating_sub(by), ..self.time },
+        }
+    }
+}
+
+/// How many windows before the first one a call has InfluxDB look for shards in.
+pub(super) fn windows_before(expr: &Expr) -> i64 {
+    let Expr::Call { name, arguments } = expr else { return 0 };
+    match (name.as_str(), arguments.get(1)) {
+        ("moving_average", Some(Expr::Integer(windows))) => (*windows).max(0),
+        (
+            "derivative"
+            | "non_negative_derivative"
+            | "difference"
+            | "non_negative_difference"
+            | "elapsed"
+            | "cumulative_sum",
+            _,
+        ) => 1,
+        _ => 0,
+    }
 }
 
 /// What is being learnt of a statement.

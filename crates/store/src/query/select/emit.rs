@@ -66,13 +66,19 @@ impl Drop for Chunk<'_> {
 impl<'a> Emitter<'a> {
     /// For the outermost statement.
     pub(super) fn new(frame: &'a Frame<'_>, context: &'a Context, sink: &'a mut dyn Sink) -> Self {
-        Self {
-            tags: &frame.tags,
-            columns: frame.of.columns.iter().cloned().collect(),
-            context,
-            sink,
-            chunk: Chunk { context, rows: 0, bytes: 0 },
-        }
+        let columns = frame.of.columns.iter().cloned().collect();
+        Self::of(&frame.tags, &columns, context, sink)
+    }
+
+    /// For groups by these tags, and rows of these columns.
+    pub(super) fn of(
+        tags: &'a [String],
+        columns: &Arc<[String]>,
+        context: &'a Context,
+        sink: &'a mut dyn Sink,
+    ) -> Self {
+        let chunk = Chunk { context, rows: 0, bytes: 0 };
+        Self { tags, columns: Arc::clone(columns), context, sink, chunk }
     }
 
     fn send(&mut self, key: &Key, values: Vec<Vec<Value>>, partial: bool) -> ControlFlow<()> {

@@ -87,11 +87,11 @@ pub(super) struct Feed {
 
 /// A measurement with the values of the tags that are grouped by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub struct Key {
     /// The name of the measurement.
-    pub(super) name: Arc<str>,
+    pub name: Arc<str>,
     /// The values, empty for tags that are absent.
-    pub(super) values: Box<[Arc<str>]>,
+    pub values: Box<[Arc<str>]>,
 }
 
 /// All that a statement reads.

@@ -134,6 +134,11 @@ fn of_source<'a>(feeds: Vec<&'a Feed>, reading: MergeOptions<'a>) -> Rows<'a> {
     }
 }
 
+/// The rows of sequences that are each in order.
+pub(super) fn side_by_side<'a>(sequences: Vec<Rows<'a>>, reading: MergeOptions<'a>) -> Rows<'a> {
+    Box::new(SideBySide::new(sequences, reading, None))
+}
+
 fn open<'a>(feeds: &[&'a Feed], reading: MergeOptions<'a>) -> Vec<Rows<'a>> {
     let open = |feed: &&'a Feed| -> Rows<'a> { Box::new(Source::open(feed, reading)) };
     feeds.iter().map(open).collect()

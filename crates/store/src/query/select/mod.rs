@@ -5,10 +5,12 @@
 //! into steps; [`execute`] finds the series of each group ([`feeds`]), reads their chunks
 //! ([`batch`]) into the windows of the functions ([`slots`]), as far as that is not spared
 //! ([`spared`]), or merges them by time ([`merged`]), and makes rows of what comes out
-//! ([`rows`]). A sub-query's rows are read like a series ([`inner`]).
+//! ([`rows`]). A sub-query's rows are read like a series ([`inner`]). Points that other servers
+//! bring in order pass through ([`streamed`]).
 
 // Layers, from the top down.
-//   calls, dimensions, emit, inner, into
+//   streamed
+//   calls, dimensions, emit, inner, into, reads
 //   execute
 //   rows, sequential, spared
 //   merged, slots
@@ -36,10 +38,12 @@ mod merged;
 mod plan;
 mod points;
 mod prepare;
+mod reads;
 mod rows;
 mod sequential;
 mod slots;
 mod spared;
+mod streamed;
 mod timeline;
 mod types;
 
@@ -56,7 +60,10 @@ use super::results::Sink;
 use crate::refusal::QueryError;
 use crate::snapshot::Snapshot;
 use emit::Emitter;
+pub use feeds::Key as GroupKey;
 use frame::Frame;
+pub use reads::{FieldNames, MeasurementRead, Reads};
+pub use streamed::{PointSource, RawSelect};
 
 /// Notes what is missing of the measurements that a `SELECT` reads, at whatever times.
 pub(super) fn note_missing(snapshot: &Snapshot, select: &Select, context: &Context) {

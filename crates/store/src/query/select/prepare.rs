@@ -61,11 +61,21 @@ pub(super) fn prepare(
     compiled: &Compiled,
     context: &Context,
 ) -> Result<PreparedSelect, QueryError> {
+    prepare_within(snapshot, compiled, compiled.times_read(), context)
+}
+
+/// Resolves a statement, where those around it and itself read `times`.
+fn prepare_within(
+    snapshot: &Snapshot,
+    compiled: &Compiled,
+    times: TimeRange,
+    context: &Context,
+) -> Result<PreparedSelect, QueryError> {
     let pairs = compiled.select.sources.iter().zip(&compiled.subqueries);
     let sources = pairs.map(|(source, inner)| match (source, inner) {
         (Source::Measurement(one), _) => resolve(snapshot, one, context),
         (Source::Subquery(_), Some(inner)) => {
-            prepare(snapshot, inner, context).map(Box::new).map(Input::Subquery)
+            prepare_within(snapshot, inner, times, context).map(Box::new).map(Input::Subquery)
         }
         (Source::Subquery(_), None) => Err(QueryError("sub-query was not compiled".to_owned())),
     });
@@ -75,7 +85,7 @@ pub(super) fn prepare(
     for field in &mut select.fields {
         give_types(&mut field.expr, &sources)?;
     }
-    expand(&mut select, &sources)?;
+    expand(&mut select, &sources, times)?;
     let known = Types { of_name: &|_| Ok(None) };
     for field in &select.fields {
         known.of(&field.expr)?;
@@ -191,7 +201,8 @@ fn give_types(expr: &mut Expr, sources: &[Input]) -> Result<(), QueryError> {
     failed.map_or(Ok(()), Err)
 }
 
-fn is_wild(expr: &Expr) -> bool {
+/// Whether what it names is known only once it is seen what there is.
+pub(super) fn is_wild(expr: &Expr) -> bool {
     let mut found = false;
     walk(expr, &mut |inner| {
         found |= matches!(inner, Expr::Wildcard(_) | Expr::Regex(_));
@@ -200,16 +211,20 @@ fn is_wild(expr: &Expr) -> bool {
     found
 }
 
-/// Puts in what `*` and regular expressions stand for, in fields and in `GROUP BY`.
-fn expand(select: &mut Select, sources: &[Input]) -> Result<(), QueryError> {
-    let wild =
-        |dimension: &Dimension| matches!(dimension, Dimension::Wildcard(_) | Dimension::Regex(_));
+/// The same of what is grouped by.
+pub(super) fn is_wild_dimension(dimension: &Dimension) -> bool {
+    matches!(dimension, Dimension::Wildcard(_) | Dimension::Regex(_))
+}
+
+/// Puts in what `*` and regular expressions stand for, in fields and in `GROUP BY`: what there is
+/// in the partitions that some times touch.
+fn expand(select: &mut Select, sources: &[Input], times: TimeRange) -> Result<(), QueryError> {
     let wild_fields = select.fields.iter().any(|field| is_wild(&field.expr));
-    let wild_dimensions = select.dimensions.iter().any(wild);
+    let wild_dimensions = select.dimensions.iter().any(is_wild_dimension);
     if !wild_fields && !wild_dimensions {
         return Ok(());
     }
-    let (fields, mut tags) = columns_of(sources)?;
+    let (fields, mut tags) = columns_of(sources, times)?;
     if !wild_dimensions {
         for dimension in &select.dimensions {
             if let Dimension::Tag(name) = dimension {
@@ -248,18 +263,23 @@ fn expand(select: &mut Select, sources: &[Input]) -> Result<(), QueryError> {
 }
 
 /// All fields with their types, and all tags, over all sources.
-fn columns_of(sources: &[Input]) -> Result<(BTreeMap<String, Type>, BTreeSet<String>), QueryError> {
+fn columns_of(
+    sources: &[Input],
+    times: TimeRange,
+) -> Result<(BTreeMap<String, Type>, BTreeSet<String>), QueryError> {
     let mut fields: BTreeMap<String, Type> = BTreeMap::new();
     let mut tags = BTreeSet::new();
     for source in sources {
         match source {
             Input::Measurements { view, names } => {
                 for measurement in names {
-                    for (name, of) in view.fields(measurement) {
+                    let columns = view.columns_within(measurement, times);
+                    let columns = columns.map_err(|error| QueryError(error.to_string()))?;
+                    for (name, of) in columns.0 {
                         let known = fields.entry(name).or_default();
                         *known = types::wider(*known, Some(types::of_field(of)));
                     }
-                    tags.extend(view.tag_keys(measurement));
+                    tags.extend(columns.1);
                 }
             }
             Input::Subquery(inner) => {

@@ -12,7 +12,7 @@ use super::present::Present;
 use super::schema::{Schema, Tags};
 use super::tags::Keys;
 use super::{columns, database, give, places, table};
-use crate::condition::{Filter, TagReading, has_time, split};
+use crate::condition::{Condition, Filter, TagReading, has_time, split};
 use crate::go_regex;
 use crate::predicate::TagPredicate;
 use crate::refusal::QueryError;
@@ -60,16 +60,21 @@ pub(super) async fn show(
 ) -> Result<(), QueryError> {
     if asked.is_estimate() {
         let db = database(asked.clauses.db.as_deref(), context)?;
-        let count = Schema::database(snapshot, &db).map_or(0, |schema| whole(&schema, asked.what));
+        let count = match Schema::database(snapshot, &db) {
+            Ok(schema) => whole(&schema, asked.what)?,
+            Err(_) => 0,
+        };
         let columns = columns(&["cardinality estimation"]);
         let _ = give(sink, table("", &columns, vec![vec![integer(count)]]));
         return Ok(());
     }
-    // InfluxDB finds nothing where the values of tags are counted within a time.
     let timed = asked.check_time()?;
-    let groups = counted(snapshot, asked, context)?;
+    let condition = split(asked.clauses.condition.as_ref(), context.now_ns, None)?;
+    let time = condition.time;
+    let groups = counted(snapshot, asked, condition, context)?;
     let columns = columns(&["count"]);
-    if timed || asked.clauses.offset > 0 {
+    // InfluxDB takes each series for a point at 1970, and finds none in a time without that.
+    if timed && !time.range().contains(0) || asked.clauses.offset > 0 {
         return Ok(());
     }
     for ((name, tags), counted) in groups {
@@ -112,18 +117,19 @@ fn integer(count: usize) -> Value {
 }
 
 /// Series or measurements of a whole database.
-fn whole(schema: &Schema, what: Cardinality) -> usize {
+fn whole(schema: &Schema, what: Cardinality) -> Result<usize, QueryError> {
     let names = schema.measurements();
     if what == Cardinality::Measurement {
-        return names.len();
+        return Ok(names.len());
     }
     let one = schema.views().count() == 1;
     let all = TagPredicate::All;
-    let filter = |name: &str| schema.filter(name, None, TagReading::Value);
-    let count = |name: &String| match (one, filter(name)) {
-        (true, _) => schema.views().map(|view| view.series_count(name, &all)).sum(),
-        (false, Ok(filter)) => schema.series(name, &filter, true).len(),
-        (false, Err(_)) => 0,
+    let count = |name: &String| match one {
+        true => Ok(schema.views().map(|view| view.series_count(name, &all)).sum()),
+        false => {
+            let filter = schema.filter(name, None, TagReading::Value)?;
+            Ok(schema.series(name, &filter, true)?.len())
+        }
     };
     names.iter().map(count).sum()
 }
@@ -135,9 +141,9 @@ type Group = (String, Vec<(String, String)>);
 fn counted(
     snapshot: &Snapshot,
     asked: &CardinalityQuery<'_>,
+    Condition { time, rest }: Condition,
     context: &Context,
 ) -> Result<BTreeMap<Group, BTreeSet<String>>, QueryError> {
-    let rest = split(asked.clauses.condition.as_ref(), context.now_ns, None)?.rest;
     let wanted = Keys::of(asked.clauses.key.as_ref())?;
     let of_values = asked.what == Cardinality::TagValues;
     // Values are counted of the tags that a series has, which all that is said must hold of.
@@ -145,14 +151,14 @@ fn counted(
     let mut groups: BTreeMap<Group, BTreeSet<String>> = BTreeMap::new();
     for (db, policy, named) in places(asked.clauses, context)? {
         let schema = Schema::policy(snapshot, &db, policy.as_deref());
-        let schema = schema.map_err(|error| QueryError(error.to_string()))?;
+        let schema = schema.map_err(|error| QueryError(error.to_string()))?.within(time);
         for name in schema.measurements().into_iter().filter(|name| named.is(name)) {
             context.check()?;
             let of_series = rest.as_ref().filter(|_| !of_values);
             let filter = schema.filter(&name, of_series, TagReading::Value)?;
             let by = grouped_by(&schema, &name, asked.dimensions)?;
             let fields = fields(&schema, &name, asked.what);
-            for tags in matching(&schema, &name, &filter) {
+            for tags in matching(&schema, &name, &filter)? {
                 let group = (shown(&name, asked.what), group(&tags, &by));
                 let into = groups.entry(group).or_default();
                 match asked.what {
@@ -179,8 +185,8 @@ fn counted(
 }
 
 /// The tags of the series that match by their tags alone.
-fn matching(schema: &Schema, name: &str, filter: &Filter) -> Vec<Tags> {
-    schema.series(name, filter, false).into_keys().collect()
+fn matching(schema: &Schema, name: &str, filter: &Filter) -> Result<Vec<Tags>, QueryError> {
+    Ok(schema.series(name, filter, false)?.into_keys().collect())
 }
 
 /// Those of the values of a series for which a condition holds; it may name the key of each as
@@ -237,10 +243,10 @@ fn grouped_by(
             Dimension::Tag(key) => {
                 keys.insert(key.clone());
             }
-            Dimension::Wildcard(_) => keys.extend(schema.tag_keys(name)),
+            Dimension::Wildcard(_) => keys.extend(schema.tag_keys(name)?),
             Dimension::Regex(pattern) => {
                 let regex = go_regex::compile(&pattern.0)?;
-                let known = schema.tag_keys(name).into_iter();
+                let known = schema.tag_keys(name)?.into_iter();
                 keys.extend(known.filter(|key| regex.is_match(key.as_bytes())));
             }
             Dimension::Time { .. } | Dimension::Other(_) => {}

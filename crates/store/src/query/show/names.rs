@@ -115,7 +115,7 @@ pub(super) fn matching(schema: &Schema, condition: &Expr) -> Result<BTreeSet<Str
                 _ => return error(format!("right side of '{op}' must be a tag value string")),
             };
             let equal = matches!(op, Op::Equal | Op::EqualRegex);
-            Ok(by_comparison(schema, key, equal, &value))
+            by_comparison(schema, key, equal, &value)
         }
         Expr::Paren(inner) => matching(schema, inner),
         Expr::Boolean(value) => error(format!("&influxql.BooleanLiteral{{Val:{value}}}")),
@@ -124,21 +124,31 @@ pub(super) fn matching(schema: &Schema, condition: &Expr) -> Result<BTreeSet<Str
     }
 }
 
-fn by_comparison(schema: &Schema, key: &str, equal: bool, value: &NameMatcher) -> BTreeSet<String> {
+fn by_comparison(
+    schema: &Schema,
+    key: &str,
+    equal: bool,
+    value: &NameMatcher,
+) -> Result<BTreeSet<String>, QueryError> {
     let mut names = schema.measurements();
     if key == "_name" {
         names.retain(|name| value.is(name) == equal);
-        return names;
+        return Ok(names);
     }
     if is_system(key) {
-        return BTreeSet::new();
+        return Ok(BTreeSet::new());
     }
-    // A measurement without the tag is chosen by nothing that is said of it.
-    names.retain(|name| {
-        let values = schema.tag_values(name, key, &TagPredicate::All);
-        !values.is_empty() && values.iter().any(|one| value.is(one)) == equal
-    });
-    names
+    let key = BTreeSet::from([key.to_owned()]);
+    let mut chosen = BTreeSet::new();
+    for name in names {
+        let values = schema.tag_values(&name, &key, &TagPredicate::All)?;
+        let mut values = values.values().flatten().peekable();
+        // A measurement without the tag is chosen by nothing that is said of it.
+        if values.peek().is_some() && values.any(|one| value.is(one)) == equal {
+            chosen.insert(name);
+        }
+    }
+    Ok(chosen)
 }
 
 /// Names that InfluxDB keeps for itself (`influxql.IsSystemName`).

@@ -6,23 +6,17 @@ use std::sync::Arc;
 use crate::condition::{Filter, RowFilter, TagReading, TimeBounds};
 use crate::predicate::TagPredicate;
 use crate::refusal::QueryError;
-use crate::scan::TimeRange;
-use crate::series::Series;
+use crate::scan::{ScanError, TimeRange};
+use crate::series::{Series, SeriesSet};
 use crate::snapshot::{NameError, Snapshot};
 use crate::view::PolicyView;
 
-/// Seconds from the year 1, from which Go counts, to 1970.
-const ZERO_TIME_S: i128 = 62_135_596_800;
-
-/// A policy, and the span of its partitions.
-struct PolicySchema {
-    view: PolicyView,
-    partition_ns: i64,
-}
-
-/// The schema of a database, or of one of its policies.
+/// The schema of a database, or of one of its policies; of all times, or of the partitions that
+/// some times touch.
 pub(super) struct Schema {
-    parts: Vec<PolicySchema>,
+    views: Vec<PolicyView>,
+    /// The times whose partitions are seen; `None` is all.
+    time: Option<TimeRange>,
 }
 
 /// The tags of a series.
@@ -31,12 +25,9 @@ pub(super) type Tags = Arc<[(Arc<str>, Arc<str>)]>;
 impl Schema {
     /// All policies of a database.
     pub(super) fn database(snapshot: &Snapshot, db: &str) -> Result<Self, NameError> {
-        let mut parts = Vec::new();
-        for policy in snapshot.policies(db)? {
-            let view = snapshot.policy(db, Some(&policy.name))?;
-            parts.push(PolicySchema { view, partition_ns: policy.partition_ns });
-        }
-        Ok(Self { parts })
+        let policies = snapshot.policies(db)?;
+        let views = policies.iter().map(|policy| snapshot.policy(db, Some(&policy.name)));
+        Ok(Self { views: views.collect::<Result<_, _>>()?, time: None })
     }
 
     /// One policy of a database; `None` is the default one.
@@ -45,45 +36,62 @@ impl Schema {
         db: &str,
         policy: Option<&str>,
     ) -> Result<Self, NameError> {
-        let view = snapshot.policy(db, policy)?;
-        Ok(Self { parts: vec![PolicySchema { view, partition_ns: 0 }] })
+        Ok(Self { views: vec![snapshot.policy(db, policy)?], time: None })
     }
 
-    /// Only the policies with a partition that has points and reaches into these times. As in
-    /// InfluxDB's index in memory, such a policy is seen whole.
+    /// Only what has points in the partitions that these times touch.
     pub(super) fn within(mut self, time: TimeBounds) -> Self {
-        if time != TimeBounds::default() {
-            let range = time.range();
-            self.parts.retain(|part| {
-                let range = part.whole_partitions(range);
-                let names = part.view.measurements();
-                names.iter().any(|name| part.view.extent(name, range).is_some())
-            });
-        }
+        self.time = (time != TimeBounds::default()).then(|| time.range());
         self
     }
 
     pub(super) fn views(&self) -> impl Iterator<Item = &PolicyView> {
-        self.parts.iter().map(|part| &part.view)
+        self.views.iter()
     }
 
     pub(super) fn measurements(&self) -> BTreeSet<String> {
-        self.views().flat_map(PolicyView::measurements).collect()
+        let names_of = |view: &PolicyView| {
+            let mut names = view.measurements();
+            names.retain(|name| self.time.is_none_or(|time| view.is_within(name, time)));
+            names
+        };
+        self.views().flat_map(names_of).collect()
     }
 
-    pub(super) fn tag_keys(&self, measurement: &str) -> BTreeSet<String> {
-        self.views().flat_map(|view| view.tag_keys(measurement)).collect()
+    /// # Errors
+    /// When a file can't be read, of which a time asks.
+    pub(super) fn tag_keys(&self, measurement: &str) -> Result<BTreeSet<String>, QueryError> {
+        let mut keys = BTreeSet::new();
+        for view in self.views() {
+            keys.extend(match self.time {
+                None => view.tag_keys(measurement),
+                Some(time) => view.tag_keys_within(measurement, time).map_err(broken)?,
+            });
+        }
+        Ok(keys)
     }
 
+    /// The values of some tags over the series that match.
+    ///
+    /// # Errors
+    /// When a file can't be read, of which a time asks.
     pub(super) fn tag_values(
         &self,
         measurement: &str,
-        key: &str,
+        keys: &BTreeSet<String>,
         of: &TagPredicate,
-    ) -> BTreeSet<String> {
-        let all = self.views().flat_map(|view| view.tag_values(measurement, key, of));
-        // An absent tag is not a value.
-        all.filter(|value| !value.is_empty()).collect()
+    ) -> Result<BTreeMap<String, BTreeSet<String>>, QueryError> {
+        let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for view in self.views() {
+            let within = self.series_within(view, measurement)?;
+            for key in keys {
+                let values = view.tag_values(measurement, key, of, within.as_ref());
+                // An absent tag is not a value.
+                let values = values.into_iter().filter(|value| !value.is_empty());
+                all.entry(key.clone()).or_default().extend(values);
+            }
+        }
+        Ok(all)
     }
 
     /// A condition without time, for one measurement.
@@ -102,15 +110,22 @@ impl Schema {
 
     /// The series of a measurement that match, once each. What a condition says of fields is for
     /// `fields` to judge: `true` takes the series as if it matched.
+    ///
+    /// # Errors
+    /// When a file can't be read, of which a time asks.
     pub(super) fn series(
         &self,
         measurement: &str,
         filter: &Filter,
         fields: bool,
-    ) -> BTreeMap<Tags, Series> {
+    ) -> Result<BTreeMap<Tags, Series>, QueryError> {
         let mut all = BTreeMap::new();
         for view in self.views() {
+            let within = self.series_within(view, measurement)?;
             for series in view.series(measurement, &filter.tags) {
+                if within.as_ref().is_some_and(|set| !set.has(series.id)) {
+                    continue;
+                }
                 let matches = match filter.series(&series) {
                     RowFilter::All => true,
                     RowFilter::None => false,
@@ -121,21 +136,20 @@ impl Schema {
                 }
             }
         }
-        all
+        Ok(all)
+    }
+
+    /// The series of a measurement that a time leaves; `None` is all.
+    fn series_within(
+        &self,
+        view: &PolicyView,
+        measurement: &str,
+    ) -> Result<Option<SeriesSet>, QueryError> {
+        let Some(time) = self.time else { return Ok(None) };
+        view.series_within(measurement, time).map_err(broken)
     }
 }
 
-impl PolicySchema {
-    /// A range, widened to the ends of partitions.
-    fn whole_partitions(&self, range: TimeRange) -> TimeRange {
-        let span = i128::from(self.partition_ns.max(1));
-        let zero = ZERO_TIME_S * 1_000_000_000;
-        let start = |time: i64| {
-            let since = i128::from(time) + zero;
-            since - since.rem_euclid(span) - zero
-        };
-        let clamp =
-            |time: i128| i64::try_from(time).unwrap_or(if time < 0 { i64::MIN } else { i64::MAX });
-        TimeRange { min: clamp(start(range.min)), max: clamp(start(range.max) + span - 1) }
-    }
+fn broken(error: ScanError) -> QueryError {
+    QueryError(error.to_string())
 }

@@ -10,12 +10,10 @@ use super::super::context::Context;
 use super::super::results::{Rows, Sink};
 use super::schema::{Schema, Tags};
 use super::{BYTES_AT_ONCE, Listed, ROWS_AT_ONCE, columns, places, table};
-use crate::condition::{Filter, RowFilter, TagReading, has_time, split};
+use crate::condition::{TagReading, has_time, split};
 use crate::refusal::QueryError;
-use crate::scan::{ScanError, ScanRequest, TimeRange};
 use crate::snapshot::Snapshot;
 use crate::value::Value;
-use crate::view::PolicyView;
 
 /// A series as in line protocol.
 pub(super) fn key(measurement: &str, tags: &Tags) -> String {
@@ -54,12 +52,8 @@ pub(super) async fn show(
     let mut found: Vec<(Schema, super::names::NameMatcher)> = Vec::new();
     let mut names = BTreeSet::new();
     for (db, policy, named) in places {
-        let error = |error: crate::snapshot::NameError| QueryError(error.to_string());
-        let mut schema = Schema::policy(snapshot, &db, policy.as_deref()).map_err(error)?;
-        if !timed {
-            // The index is one for all policies, but the one that is named must exist.
-            schema = Schema::database(snapshot, &db).map_err(error)?;
-        }
+        let schema = Schema::policy(snapshot, &db, policy.as_deref());
+        let schema = schema.map_err(|error| QueryError(error.to_string()))?.within(condition.time);
         names.extend(schema.measurements().into_iter().filter(|name| named.is(name)));
         found.push((schema, named));
     }
@@ -71,14 +65,9 @@ pub(super) async fn show(
         for (schema, _) in found.iter().filter(|(_, named)| named.is(&name)) {
             context.check()?;
             let filter = schema.filter(&name, condition.rest.as_ref(), reading)?;
-            if timed {
-                for view in schema.views() {
-                    with_points(view, &name, &filter, condition.time.range(), context, &mut keys)?;
-                }
-            } else {
-                let series = schema.series(&name, &filter, true);
-                keys.extend(series.keys().map(|tags| key(&name, tags)));
-            }
+            // What is said of fields beside a time is true of none, as in InfluxDB.
+            let series = schema.series(&name, &filter, !timed)?;
+            keys.extend(series.keys().map(|tags| key(&name, tags)));
         }
         let bytes = keys.iter().map(|key| 48 + key.len()).sum();
         let _listed = Listed::new(context, bytes);
@@ -104,37 +93,6 @@ fn only_equality(condition: &Expr) -> Result<(), QueryError> {
         Expr::Paren(inner) => only_equality(inner),
         _ => Ok(()),
     }
-}
-
-/// Adds the series that have a point in the times asked for; what is said of fields is true of
-/// none, as in InfluxDB.
-fn with_points(
-    view: &PolicyView,
-    name: &str,
-    filter: &Filter,
-    time: TimeRange,
-    context: &Context,
-    keys: &mut BTreeSet<String>,
-) -> Result<(), QueryError> {
-    if view.extent(name, time).is_none() {
-        return Ok(());
-    }
-    let (measurement, fields) = (name.to_owned(), Vec::new());
-    let request = ScanRequest { measurement, time, fields, descending: false };
-    for series in view.series(name, &filter.tags) {
-        context.check()?;
-        let matches = matches!(filter.series(&series), RowFilter::All);
-        if matches
-            && view.scan(&[series.id], &request).next().transpose().map_err(broken)?.is_some()
-        {
-            keys.insert(key(name, &series.tags));
-        }
-    }
-    Ok(())
-}
-
-fn broken(error: ScanError) -> QueryError {
-    QueryError(error.to_string())
 }
 
 /// Keys on their way out, within `LIMIT` and `OFFSET`; only some are held at a time.

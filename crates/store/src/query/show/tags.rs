@@ -50,20 +50,17 @@ fn chosen(
 fn values_of(
     schema: &Schema,
     name: &str,
-    keys: BTreeSet<String>,
+    keys: &BTreeSet<String>,
     filter: Option<&Filter>,
-) -> BTreeMap<String, BTreeSet<String>> {
+) -> Result<BTreeMap<String, BTreeSet<String>>, QueryError> {
     let by_index = filter.is_none_or(Filter::is_of_tags);
     let all = crate::predicate::TagPredicate::All;
     let predicate = filter.map_or(&all, |filter| &filter.tags);
     let mut of: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
     if by_index {
-        for key in keys {
-            let values = schema.tag_values(name, &key, predicate);
-            of.insert(key, values);
-        }
+        of = schema.tag_values(name, keys, predicate)?;
     } else if let Some(filter) = filter {
-        let series = schema.series(name, filter, true);
+        let series = schema.series(name, filter, true)?;
         for (key, value) in series.keys().flat_map(|tags| tags.iter()) {
             if keys.contains(&**key) {
                 of.entry(key.to_string()).or_default().insert(value.to_string());
@@ -71,7 +68,7 @@ fn values_of(
         }
     }
     of.retain(|_, values| !values.is_empty());
-    of
+    Ok(of)
 }
 
 pub(super) async fn keys(
@@ -88,9 +85,9 @@ pub(super) async fn keys(
     let (schema, chosen) = chosen(snapshot, db, clauses, context)?;
     for (name, filter) in chosen {
         context.check()?;
-        let mut keys = schema.tag_keys(&name);
+        let mut keys = schema.tag_keys(&name)?;
         if filter.is_some() {
-            let mut values = values_of(&schema, &name, keys, filter.as_ref());
+            let mut values = values_of(&schema, &name, &keys, filter.as_ref())?;
             values.retain(|_, values| values.iter().any(|value| of_values.holds(value)));
             keys = values.into_keys().collect();
         }
@@ -127,9 +124,9 @@ pub(super) async fn values(
     let of_values = NameCondition::of(names::apart(rest.as_ref()).1.as_ref(), "value")?;
     for (name, filter) in chosen {
         context.check()?;
-        let mut keys = schema.tag_keys(&name);
+        let mut keys = schema.tag_keys(&name)?;
         keys.retain(|key| wanted.has(key) && of_keys.holds(key));
-        let mut values = values_of(&schema, &name, keys, filter.as_ref());
+        let mut values = values_of(&schema, &name, &keys, filter.as_ref())?;
         values.values_mut().for_each(|values| values.retain(|value| of_values.holds(value)));
         let pairs = values.iter().flat_map(|(key, values)| values.iter().map(move |v| (key, v)));
         let rows: Vec<Vec<Value>> =

@@ -146,7 +146,9 @@ fn field_keys_and_series() {
     );
     assert_eq!(series("FROM cpu"), of_cpu);
     assert_eq!(series("FROM \"odd name,x\""), r#"[["odd\\ name\\,x,tag\\ key\\==a\\ b"]]"#);
-    assert_eq!(series("FROM only2"), r#"[["only2,host=z"]]"#);
+    assert_eq!(series("FROM only2"), "none");
+    assert_eq!(series("FROM r2.only2"), r#"[["only2,host=z"]]"#);
+    assert_eq!(series("FROM r2.cpu"), "none");
     assert_eq!(series("LIMIT 2 OFFSET 4"), r#"[["floats"],["mem,host=a"]]"#);
     assert_eq!(series("WHERE host = 'a'"), r#"[["cpu,core=0,host=a,region=eu"],["mem,host=a"]]"#);
     assert_eq!(series("FROM cpu WHERE time > 0"), of_cpu);
@@ -154,6 +156,25 @@ fn field_keys_and_series() {
     assert_eq!(series("FROM cpu WHERE time > 0 AND usage > 3"), "none");
     let error = answer(&store, "SHOW SERIES FROM db.nope.cpu");
     assert_eq!(error, r#""error":"retention policy not found: nope""#);
+}
+
+#[test]
+fn show_with_a_time_names_what_is_in_the_partitions_of_that_time() {
+    let day = 86_400_000_000_000_i64;
+    let lines = [(5, "a"), (12, "b"), (19, "c")]
+        .map(|(at, host)| format!("m,host={host},{host}=x v=1 {}\n", at * day));
+    let store = TestStore::with(&lines.concat());
+    let of = |query: &str| values(&store, query);
+    let hosts = "SHOW TAG VALUES WITH KEY = host WHERE time";
+    assert_eq!(of(&format!("{hosts} > 13d")), r#"[["host","b"],["host","c"]]"#);
+    assert_eq!(of(&format!("{hosts} > 13d AND time < 14d")), r#"[["host","b"]]"#);
+    assert_eq!(of(&format!("{hosts} > 13d AND b = 'x'")), r#"[["host","b"]]"#);
+    assert_eq!(of(&format!("{hosts} > 30d")), "none");
+    assert_eq!(of("SHOW TAG KEYS WHERE time > 18d"), r#"[["c"],["host"]]"#);
+    assert_eq!(of("SHOW TAG KEYS FROM m WHERE time < 18d AND b = 'x'"), r#"[["b"],["host"]]"#);
+    assert_eq!(of("SHOW SERIES WHERE time < 4d + 1s"), r#"[["m,a=x,host=a"]]"#);
+    let groups = answer(&store, "SELECT v FROM m WHERE time > 13d AND time < 20d GROUP BY *");
+    assert!(groups.contains(r#""tags":{"b":"","c":"x","host":"c"}"#), "{groups}");
 }
 
 #[test]
