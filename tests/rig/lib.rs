@@ -7,6 +7,7 @@
 //! backends, [`weir::Setup`] to start Weir in front of them, [`sending::run`] or [`http::send`] to
 //! drive it, [`wait::until`] to see it through.
 
+pub mod beside;
 pub mod chance;
 pub mod chromium;
 pub mod clients;

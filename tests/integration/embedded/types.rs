@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rig::beside::EndGuard;
 use rig::http::{Connection, Request};
 use rig::machine;
 use rig::wait;
@@ -22,6 +23,7 @@ fn meet(weir: &Weir, statement: &str) {
         (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let next = AtomicU64::new(1);
     std::thread::scope(|scope| {
+        let end = EndGuard(&over);
         for writer in 0..4_usize {
             let (over, next) = (&over, &next);
             let (acknowledged, refused) = (&acknowledged, &refused);
@@ -44,12 +46,12 @@ fn meet(weir: &Weir, statement: &str) {
                 }
             });
         }
-        let end = Instant::now() + MEETING;
-        while Instant::now() < end {
+        let until = Instant::now() + MEETING;
+        while Instant::now() < until {
             let answer = weir.query(statement, &[("db", "db")]);
             assert_eq!(answer.status(), 200, "{}", answer.text());
         }
-        over.store(true, Ordering::Relaxed);
+        drop(end);
     });
     weir.wait_delivered();
     let account = weir.account("store");

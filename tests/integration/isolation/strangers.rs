@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rig::beside::EndGuard;
 use rig::chance::{self, Length};
 use rig::postgres::Cluster;
 use rig::wait;
@@ -110,6 +111,7 @@ fn what_was_told_as_committed_is_there_and_what_was_told_as_failed_is_not() {
     let address = weir.postgres;
     let books: Vec<_> = thread::scope(|scope| {
         let (stop, done) = (&stop, &done);
+        let end = EndGuard(stop);
         let tellers: Vec<_> = (0..TELLERS)
             .map(|teller| scope.spawn(move || ledger::moves(address, teller, seed, stop, done)))
             .collect();
@@ -118,13 +120,9 @@ fn what_was_told_as_committed_is_there_and_what_was_told_as_failed_is_not() {
         while length.goes_on(done.load(Ordering::Relaxed)) || done.load(Ordering::Relaxed) < 200 {
             turn += 1;
             stage::disturb(&mut cluster, turn);
-            if begun.elapsed() >= limit {
-                // Else they would be waited for without end.
-                stop.store(true, Ordering::Relaxed);
-                panic!("hardly anything is moved");
-            }
+            assert!(begun.elapsed() < limit, "hardly anything is moved");
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(end);
         tellers.into_iter().map(|teller| teller.join().expect("no panic")).collect()
     });
     let mut all = ledger::Book::new();

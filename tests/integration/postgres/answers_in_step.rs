@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rig::beside::EndGuard;
 use rig::postgres::{Cluster, SUPERUSER};
 use rig::wait;
 use wire::postgres::frontend::put_query;
@@ -103,6 +104,7 @@ fn disturbed(beside: &mut Beside, mut disturb: impl FnMut(&mut Cluster)) {
     let address = weir.postgres;
     let results: Vec<_> = thread::scope(|scope| {
         let (stop, heard) = (&stop, &heard);
+        let end = EndGuard(stop);
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| scope.spawn(move || writes(address, writer, stop, heard)))
             .collect();
@@ -111,7 +113,7 @@ fn disturbed(beside: &mut Beside, mut disturb: impl FnMut(&mut Cluster)) {
             disturb(cluster);
             assert!(begun.elapsed() < wait::LONG, "hardly anything is answered");
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(end);
         writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
     });
     let wrong: Vec<_> = results.iter().filter_map(|of| of.as_ref().err()).collect();

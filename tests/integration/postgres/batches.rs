@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pg::Client;
+use rig::beside::EndGuard;
 use rig::postgres::{Cluster, SUPERUSER};
 use rig::wait;
 use rig::weir::Weir;
@@ -333,6 +334,7 @@ fn a_pause_comes_between_two_batches() {
     until_batched(&weir, &mut client(&weir).unwrap(), "UPDATE t SET k = 1 WHERE id = 1");
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
+        let end = EndGuard(&stop);
         for n in 1..=8 {
             let (weir, stop, done) = (&weir, &stop, &done);
             scope.spawn(move || {
@@ -355,7 +357,7 @@ fn a_pause_comes_between_two_batches() {
         console.simple_query("RESUME").expect("it goes on");
         let more = || done.load(Ordering::Relaxed) > before + 100;
         wait::until("they write again", wait::LONG, more);
-        stop.store(true, Ordering::Relaxed);
+        drop(end);
     });
 }
 

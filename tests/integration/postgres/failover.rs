@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rig::beside::EndGuard;
 use rig::postgres::{Cluster, Setup, rows};
 use rig::wait;
 use rig::weir::Weir;
@@ -96,6 +97,7 @@ fn a_primary_killed_under_load_costs_no_acknowledged_write_and_no_session_its_ow
     let stop = AtomicBool::new(false);
     let told: Vec<SessionOutcome> = thread::scope(|scope| {
         let (weir, stop) = (&weir, &stop);
+        let end = EndGuard(stop);
         let sessions: Vec<_> =
             (0..SESSIONS).map(|n| scope.spawn(move || session(weir, n, stop))).collect();
         // Replicas take reads of sessions' own writes once they have them.
@@ -117,7 +119,7 @@ fn a_primary_killed_under_load_costs_no_acknowledged_write_and_no_session_its_ow
         wait::until("writes go on", wait::LONG, || rows(to) != at);
         let reads = selects(from);
         wait::until("reads go on", wait::LONG, || selects(from) > reads + 20);
-        stop.store(true, Ordering::Relaxed);
+        drop(end);
         sessions.into_iter().map(|session| session.join().expect("no panic")).collect()
     });
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pg::NoTls;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use rig::beside::EndGuard;
 use rig::postgres::Cluster;
 
 use super::scene::{client, value, weir};
@@ -20,6 +21,7 @@ fn nobody_elses_read_is_ended_amid_its_rows_by_a_cancel() {
     let weir = weir(&[&cluster], "[postgres.lanes]\ncount = 1");
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let end = EndGuard(&over);
         let readers: Vec<_> = (0..6)
             .map(|_| {
                 scope.spawn(|| {
@@ -54,7 +56,7 @@ fn nobody_elses_read_is_ended_amid_its_rows_by_a_cancel() {
             }
             cancel.join().expect("no panic").expect("it is taken");
         }
-        over.store(true, Ordering::Relaxed);
+        drop(end);
         for reader in readers {
             let count = reader.join().expect("no panic");
             assert!(count.as_ref().is_ok_and(|count| *count > 10), "{count:?}");

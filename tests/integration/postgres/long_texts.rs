@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pg::Client;
+use rig::beside::EndGuard;
 use rig::postgres::{Cluster, SUPERUSER};
 use rig::weir::{Setup, Weir};
 
@@ -22,15 +23,6 @@ fn repeated(text: &str, bytes: usize) -> String {
     text.repeat(bytes / text.len())
 }
 
-/// Says that it is over, also where a test fails.
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Runs it while another client of the same worker asks and is answered; how often the worker has
 /// stood still since the start. In the Weir that `WEIR_BIN` names, a release build, every piece of
 /// work counts that has taken more than 10 ms of the worker's CPU time.
@@ -44,9 +36,9 @@ fn stalls(weir: &Weir, run: impl FnOnce(&mut Client)) -> f64 {
                 assert_eq!(value(&mut other, "SELECT 1"), Ok("1".to_owned()));
             }
         });
-        let ends = Ends(&over);
+        let end = EndGuard(&over);
         run(&mut one);
-        drop(ends);
+        drop(end);
         asking.join().expect("no panic");
     });
     let held = std::env::var_os("WEIR_BIN").map_or(0.0, |_| weir.held());

@@ -191,8 +191,10 @@ fn a_shared_read_is_no_older_than_what_was_acknowledged_before_it() {
         assert!(count > 0, "{lanes}: nobody waited together");
         let stats = row(&mut console(&weir), "SHOW STATS_TOTALS", "database", SUPERUSER);
         assert_eq!(number(&stats, "shared_query_count"), count);
-        let told = weir.must_run(&["status"]);
-        assert!(told.contains("reads shared"), "{told}");
+        // It tells what was summed up last, which is done each second.
+        wait::until("the status tells it", wait::LONG, || {
+            weir.must_run(&["status"]).contains("reads shared")
+        });
         println!("{lanes}: {count} reads shared");
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rig::beside::EndGuard;
 use rig::redis::Redis;
 use rig::wait;
 use rustix::process::Signal;
@@ -43,6 +44,7 @@ fn a_server_that_is_back_is_asked_by_the_next_command() {
         server.kill();
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let end = EndGuard(&is_over);
             // It was found to be away a moment before.
             scope.spawn(|| {
                 let mut bob = client(&weir);
@@ -57,7 +59,7 @@ fn a_server_that_is_back_is_asked_by_the_next_command() {
             // again of which nothing was heard.
             let soon = Duration::from_millis(400);
             wait::until(&format!("round {round}"), soon, || ann.line("SET a 1") == "+OK");
-            is_over.store(true, Ordering::Relaxed);
+            drop(end);
         });
     }
 }

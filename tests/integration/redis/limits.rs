@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rig::beside::EndGuard;
 use rig::redis::{Redis, RedisClient};
 use rig::wait;
 use rig::weir::Weir;
@@ -105,6 +106,7 @@ fn read_slowly_amid_others(lines: &str, bytes: usize) -> usize {
     let weir = weir(&[&server], lines, "");
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let end = EndGuard(&is_over);
         for n in 0..OTHERS {
             let (weir, is_over) = (&weir, &is_over);
             scope.spawn(move || {
@@ -127,7 +129,7 @@ fn read_slowly_amid_others(lines: &str, bytes: usize) -> usize {
                 _ => break,
             }
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         read
     })
 }

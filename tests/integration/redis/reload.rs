@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rig::beside::EndGuard;
 use rig::places;
 use rig::redis::{Redis, RedisClient};
 use rig::wait;
@@ -91,6 +92,7 @@ fn servers_come_and_go_under_load_and_nothing_is_lost_nor_run_twice() {
         }
     };
     std::thread::scope(|scope| {
+        let end = EndGuard(&is_over);
         for n in 0..6 {
             let client = client(&weir);
             scope.spawn(move || write(client, n * 5));
@@ -106,7 +108,7 @@ fn servers_come_and_go_under_load_and_nothing_is_lost_nor_run_twice() {
             wanted.sort();
             assert_eq!(names, wanted);
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
     });
     for (key, count) in counts.iter().enumerate() {
         let name = format!("k{key}");

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rig::beside::EndGuard;
 use rig::places;
 use rig::redis::{Redis, RedisClient, RedisCluster, Sentinels};
 use rig::wait;
@@ -99,6 +100,7 @@ fn a_client_reads_its_own_writes_and_replicas_again_once_they_have_them() {
     wait_read(&weir, 1);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let end = EndGuard(&is_over);
         // The replica is behind, again and again.
         scope.spawn(|| {
             let mut direct = replica.client();
@@ -127,7 +129,7 @@ fn a_client_reads_its_own_writes_and_replicas_again_once_they_have_them() {
             })
             .collect();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
     });
     let mut ann = client(&weir);
     assert_eq!(ann.line("SET k 1"), "+OK");

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use rig::beside::EndGuard;
 use rig::redis::{Redis, RedisClient};
 use rig::weir::Weir;
 
@@ -176,6 +177,7 @@ fn a_read_that_belongs_to_its_own_connection_is_not_shared() {
     assert_eq!(server.client().line("SET k 1"), "+OK");
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let end = EndGuard(&is_over);
         // Others ask for the same all the time.
         for _ in 0..8 {
             let mut other = client(&weir);
@@ -205,6 +207,6 @@ fn a_read_that_belongs_to_its_own_connection_is_not_shared() {
             assert_eq!(keeps.line("GET k"), format!("$1 {value}"));
             keeps.line("GET none");
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
     });
 }

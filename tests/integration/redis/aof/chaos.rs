@@ -9,10 +9,10 @@ mod writers;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
+use rig::beside::EndGuard;
 use rig::chance::{self, Length};
 use rig::faults::{DiskOrder, FAIL_SYNCS, HOLD_SYNCS};
 use rig::redis::Redis;
@@ -259,7 +259,7 @@ fn whatever_happens_what_was_confirmed_is_there_and_the_files_are_the_master() {
             scope.spawn(move || write_on(world, writer, seed));
         }
         // Whatever is found wrong ends the writers.
-        let _stopping = Stopping(&world.stop);
+        let _stopping = EndGuard(&world.stop);
         trouble_on(&world, &mut scene, &relay, &mut master, seed)
     });
     let confirmed: u64 = world.confirmed.iter().map(|of| *of.lock().unwrap()).sum();
@@ -267,13 +267,4 @@ fn whatever_happens_what_was_confirmed_is_there_and_the_files_are_the_master() {
     let is_whole = counted.looks >= LOOKS;
     assert!(!is_whole || counted.evicted > 0 && counted.expired > 0, "{counted:?}");
     assert!(confirmed > 0, "{counted:?}");
-}
-
-/// Stops the writers when it goes, also by a panic.
-struct Stopping<'a>(&'a AtomicBool);
-
-impl Drop for Stopping<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

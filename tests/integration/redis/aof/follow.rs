@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rand::Rng as _;
+use rig::beside::EndGuard;
 use rig::redis::{Redis, RedisClient};
 use rig::tls::Certificate;
 use rig::{chance, wait};
@@ -221,14 +222,11 @@ fn weir_is_killed_again_and_again_and_every_confirmed_write_is_there() {
     scene.wait_caught_up(&master);
     let stop = Arc::new(AtomicBool::new(false));
     let last = std::thread::scope(|scope| {
+        let end = EndGuard(&stop);
         let writing = scope.spawn(|| confirmed(&master, &stop));
         let mut draws = chance::draws();
         for _ in 0..kills() {
-            let before = scene.status()["durable"].as_u64().unwrap();
-            let some = draws.random_range(1_000..400_000_u64);
-            wait::until("some more is durable", wait::LONG, || {
-                scene.status()["durable"].as_u64() > Some(before + some)
-            });
+            scene.wait_more_durable(&master, draws.random_range(1_000..400_000));
             scene.weir.kill();
             // A server starts from what is there now, whatever it is.
             let (restored, _dir) = scene.restored();
@@ -236,7 +234,7 @@ fn weir_is_killed_again_and_again_and_every_confirmed_write_is_there() {
             drop(restored);
             scene.weir.start_again();
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(end);
         writing.join().unwrap()
     });
     assert!(last > 0, "some were confirmed");

@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rig::beside::EndGuard;
 use rig::redis::Redis;
 use rig::wait;
 
@@ -49,15 +50,13 @@ fn a_new_base_takes_the_increments_place_while_the_master_is_written_to() {
     scene.wait_caught_up(&master);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let end = EndGuard(&stop);
         scope.spawn(|| write_on(&master, &stop));
         for _ in 0..3 {
-            let before = scene.status()["durable"].as_u64().unwrap();
-            wait::until("some more is durable", wait::LONG, || {
-                scene.status()["durable"].as_u64() > Some(before + (2 << 20))
-            });
+            scene.wait_more_durable(&master, 2 << 20);
             rewrite(&scene);
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(end);
     });
     assert_restored(&scene, &master);
     assert_eq!(scene.status()["generations"], 3, "two older ones are kept");
@@ -128,6 +127,7 @@ fn increments_that_outgrow_their_base_bring_a_new_one_and_kills_cost_nothing() {
     scene.wait_caught_up(&master);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let end = EndGuard(&stop);
         scope.spawn(|| write_on(&master, &stop));
         let mut bases = 0;
         for round in 0..6_u64 {
@@ -135,11 +135,7 @@ fn increments_that_outgrow_their_base_bring_a_new_one_and_kills_cost_nothing() {
             wait::until("a new base is in force", wait::LONG, || scene.last_base() != base);
             bases += 1;
             // Somewhere in the next one.
-            let step = 100_000 * round;
-            let before = scene.status()["durable"].as_u64().unwrap();
-            wait::until("some more is durable", wait::LONG, || {
-                scene.status()["durable"].as_u64() > Some(before + step)
-            });
+            scene.wait_more_durable(&master, 100_000 * round);
             scene.weir.kill();
             let (restored, _dir) = scene.restored();
             assert!(restored.client().line("INCR a").starts_with(':'));
@@ -147,7 +143,7 @@ fn increments_that_outgrow_their_base_bring_a_new_one_and_kills_cost_nothing() {
             scene.weir.start_again();
         }
         assert_eq!(bases, 6);
-        stop.store(true, Ordering::Relaxed);
+        drop(end);
     });
     assert_restored(&scene, &master);
 }

@@ -5,6 +5,8 @@ use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rig::redis::{Redis, RedisClient};
 use rig::wait;
@@ -79,6 +81,20 @@ impl Scene {
             let is_following = status["link"] == "following" && has_base;
             is_following && status["durable"].as_u64() >= Some(offset)
         });
+    }
+
+    /// Waits until so many more bytes of what the master is sent are durable.
+    pub fn wait_more_durable(&self, master: &Redis, bytes: u64) {
+        let before = self.status()["durable"].as_u64().unwrap();
+        let begun = Instant::now();
+        while self.status()["durable"].as_u64() <= Some(before + bytes) {
+            if begun.elapsed() > wait::LONG {
+                let mut client = master.client();
+                let theirs = ["INFO replication", "CLIENT LIST"].map(|line| client.line(line));
+                panic!("no {bytes} more than {before}: {} {theirs:#?}", self.status());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Waits until a base of this server is in force, and all that it has sent is durable.

@@ -1,7 +1,8 @@
 //! Nodes of a Cluster, which have keys of others now and then.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use rig::beside::EndGuard;
 use rig::redis::{Redis, RedisClient, RedisCluster};
 use rig::wait;
 use rig::weir::Weir;
@@ -82,6 +83,7 @@ fn nothing_is_kept_that_was_overwritten_while_slots_move() {
     let homes: Vec<(u16, usize)> =
         (0..50).map(|key| home_of(&cluster, &format!("k{key}"))).collect();
     std::thread::scope(|scope| {
+        let end = EndGuard(&is_over);
         for of in (0..3).map(|_| tracking(&weir, "BCAST")) {
             scope.spawn(|| keep(of, written, &is_over));
         }
@@ -101,7 +103,7 @@ fn nothing_is_kept_that_was_overwritten_while_slots_move() {
             turn += 1;
             write_some(&mut writer, turn, written);
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
     });
 }
 

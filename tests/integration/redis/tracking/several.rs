@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use rig::beside::EndGuard;
 use rig::redis::{Redis, RedisClient};
 use rig::wait;
 use rig::weir::{Setup, Weir};
@@ -255,6 +256,7 @@ fn nothing_is_kept_that_was_overwritten_however_busy_servers_are() {
     let weir = Setup::new().top("workers = 2").table(&table).start();
     let (written, is_over) = ([const { AtomicU64::new(0) }; 50], AtomicBool::new(false));
     std::thread::scope(|scope| {
+        let end = EndGuard(&is_over);
         for of in (0..4).map(|_| tracking(&weir, "")) {
             scope.spawn(|| keep(of, &written, &is_over));
         }
@@ -265,6 +267,6 @@ fn nothing_is_kept_that_was_overwritten_however_busy_servers_are() {
             assert_eq!(first.line("CLIENT PAUSE 5"), "+OK");
             write_some(&mut writer, turn, &written);
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
     });
 }
