@@ -153,6 +153,35 @@ fn two_gateways_bring_each_point_to_every_member_of_its_one_set_over_kills_and_a
 }
 
 #[test]
+fn a_gateway_takes_no_write_before_the_others_can_know_of_it() {
+    let fakes = fakes();
+    let first = start_applied(setup(&fakes));
+    for fake in &fakes {
+        fake.set(Mode::Slow(Duration::from_millis(300)));
+    }
+    let mut second = setup(&fakes).start();
+    second.must_write("db", &points(0..10));
+    assert!(fakes.iter().any(|fake| fake.notes().len() == 2), "a statement would not wait for it");
+    second.wait_delivered();
+    // Nor does it where it was there before, and had nothing left.
+    assert!(second.terminate().success());
+    let is_running =
+        |fake: &Fake| notes(fake).iter().filter(|note| note["state"] == "running").count();
+    assert!(fakes.iter().all(|fake| is_running(fake) == 1));
+    second.start_again();
+    second.must_write("db", &points(10..20));
+    assert!(fakes.iter().any(|fake| is_running(fake) == 2));
+    // Clients do not wait for members that are away.
+    assert!(second.terminate().success());
+    for fake in &fakes {
+        fake.set(Mode::Hang);
+    }
+    second.start_again();
+    second.must_write("db", &points(20..30));
+    drop(first);
+}
+
+#[test]
 fn what_takes_points_away_waits_for_those_of_the_other_gateway() {
     let fakes = fakes();
     let first = start_applied(setup(&fakes));

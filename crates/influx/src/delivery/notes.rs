@@ -97,8 +97,10 @@ impl NoteWriter {
             let interval = sender.backend.placement().note_interval().unwrap_or_default();
             let written = self.write(sender, intake.consumer(), GatewayState::Running).await;
             self.due = Instant::now() + interval;
+            let announcement = sender.backend.placement().announcement();
             let words = match &written {
                 Ok(()) => {
+                    announcement.written();
                     sender.backend.answered();
                     let is_held = sender.backend.is_rebuilding();
                     if sender.backend.standing().is_stopped() && !self.is_pending && !is_held {
@@ -108,6 +110,7 @@ impl NoteWriter {
                 }
                 Err(error) => error.to_string(),
             };
+            announcement.failed(sender.backend.name());
             if let Err(NoteError::Transport(_)) = &written {
                 sender.backend.breaker().failure(&words);
             }

@@ -337,6 +337,8 @@ impl front::Front for Gateway {
         let front = Rc::new(Front::new(self.clone(), worker.clone(), admission));
         // Ends with the runtime: connections are served until the last of them has ended.
         tokio::task::spawn_local(short::run(front.clone()));
+        // Else another gateway would run a statement that was sent behind a write to this one.
+        self.deliveries.backends.placement().announced().await;
         let mut serving = Serving::new(&worker);
         let of_http = front.clone();
         let serve = move |stream, peer| connection::serve(of_http.clone(), stream, peer);

@@ -9,6 +9,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::Notify;
 
 use super::agreement::{Agreement, MemberTables, check_member};
+use super::announcement::Announcement;
 use super::file::{self, TableError};
 use super::identity::JournalPlace;
 use super::member::{MemberAnswer, MemberState};
@@ -21,6 +22,9 @@ use crate::settings::SettingsError;
 /// How often each member is told how far it is, at most.
 const NOTE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long writes wait at the start for a member to take a note.
+const ANNOUNCED_MAX: Duration = Duration::from_secs(5);
+
 /// The table in force, where there is one.
 #[derive(Debug)]
 pub struct Placement {
@@ -31,6 +35,7 @@ pub struct Placement {
     agreement: ArcSwap<Agreement>,
     shares: Arc<RecordShares>,
     notes: GatewayNotes,
+    announcement: Announcement,
     members: Mutex<HeardMembers>,
     /// Told when file and members agree on more periods than are kept.
     more_agreed: Notify,
@@ -124,6 +129,7 @@ impl Placement {
             agreement: ArcSwap::default(),
             shares: Arc::default(),
             notes: GatewayNotes::default(),
+            announcement: Announcement::default(),
             members: Mutex::default(),
             more_agreed: Notify::new(),
             changed: Notify::new(),
@@ -286,6 +292,20 @@ impl Placement {
     /// The notes of all gateways.
     pub fn notes(&self) -> &GatewayNotes {
         &self.notes
+    }
+
+    /// What tells the other gateways of this one.
+    pub fn announcement(&self) -> &Announcement {
+        &self.announcement
+    }
+
+    /// Waits until the other gateways can know of this one; not at all where points are not shared
+    /// out, nor for long where no member takes a note.
+    pub async fn announced(&self) {
+        let Some(file) = self.file.load_full() else { return };
+        let members = file.written.sets.iter().map(|set| set.members.len()).sum();
+        // Best effort: clients do not wait for members that are away.
+        let _ = tokio::time::timeout(ANNOUNCED_MAX, self.announcement.made(members)).await;
     }
 
     /// How often each member is given a note; `None` where points are not shared out.

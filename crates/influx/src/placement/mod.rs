@@ -11,7 +11,7 @@
 //   tools
 //   own
 //   gateway
-//   notes, shares
+//   announcement, notes, shares
 //   identity, placer
 //   agreement, lag, order
 //   file, member, reach, taken
@@ -21,6 +21,7 @@
 //   split
 
 mod agreement;
+mod announcement;
 mod disk_number;
 mod file;
 mod gateway;
