@@ -5,7 +5,6 @@ mod actor;
 mod acts;
 mod harsh;
 mod model;
-pub mod peer;
 mod strangers;
 mod transactions;
 
@@ -14,9 +13,8 @@ use std::thread;
 
 use actor::{ActResult, Actor, IsolationTarget, USERS, seen};
 use model::Ledger;
-use peer::Peer;
 use rig::chance::{self, Length};
-use rig::postgres::Cluster;
+use rig::postgres::{Cluster, MessageClient};
 use rig::wait;
 use rig::weir::{Setup, Weir};
 use wire::postgres::frontend::put_query;
@@ -135,7 +133,8 @@ fn new_clients_find_the_defaults(place: &IsolationTarget) {
         for user in (0..USERS).flat_map(|user| vec![user; count]) {
             let user = format!("u{user}");
             let parameters = [("user", &*user), ("database", "postgres")];
-            let mut peer = Peer::connect(place.address, &parameters).expect("it takes clients");
+            let mut peer =
+                MessageClient::connect(place.address, &parameters).expect("it takes clients");
             let mut out = Vec::new();
             put_query(&mut out, format!("{begin}SELECT {}", seen()).as_bytes());
             peer.send(&out).expect("it is sent");

@@ -1,15 +1,13 @@
 //! Clients that leave in the midst of a round, on a server connection of their own, and servers
 //! that do.
 
-use rig::postgres::{Cluster, SUPERUSER};
+use rig::postgres::{Cluster, MessageClient, SUPERUSER};
 use rig::wait;
 use rig::weir::{Setup, Weir};
 use wire::postgres::frontend::{
     put_bind, put_execute, put_flush, put_parse, put_query, put_sync, put_terminate,
 };
 use wire::postgres::message;
-
-use crate::isolation::peer::Peer;
 
 fn weir(cluster: &Cluster) -> Weir {
     let url = cluster.url();
@@ -21,9 +19,9 @@ fn weir(cluster: &Cluster) -> Weir {
     Setup::new().top("workers = 1").table(&table).start()
 }
 
-fn connect(weir: &Weir) -> Peer {
+fn connect(weir: &Weir) -> MessageClient {
     let parameters = [("user", SUPERUSER), ("database", SUPERUSER)];
-    Peer::connect(weir.postgres, &parameters).expect("it is let in")
+    MessageClient::connect(weir.postgres, &parameters).expect("it is let in")
 }
 
 /// Parse, Bind and Execute; what ends the round is the caller's.

@@ -6,6 +6,7 @@
 
 mod account;
 mod children;
+mod messages;
 mod peers;
 mod sql;
 mod start;
@@ -25,6 +26,7 @@ use crate::process::Process;
 use crate::tls::Certificate;
 use crate::{places, wait};
 
+pub use messages::{MessageClient, Reply};
 pub use peers::{Bouncer, Optional, Peer, Pooling};
 pub use sql::{Rows, SqlError, psql, rows};
 pub use start::{Auth, Setup};

@@ -11,7 +11,7 @@ use wire::postgres::frontend::{
 };
 
 use super::model::{Ledger, NAMES, Session, Values};
-use super::peer::{Peer, Reply};
+use rig::postgres::{MessageClient, Reply};
 
 /// Of what it did so much is told when something is wrong.
 const TRAIL: usize = 40;
@@ -35,7 +35,7 @@ pub struct IsolationTarget {
 pub struct Actor {
     pub number: usize,
     pub chance: StdRng,
-    pub peer: Peer,
+    pub peer: MessageClient,
     pub session: Session,
     pub ledger: Ledger,
     place: IsolationTarget,
@@ -208,7 +208,7 @@ fn connect(
     number: usize,
     place: &IsolationTarget,
     chance: &mut StdRng,
-) -> io::Result<(Peer, Session)> {
+) -> io::Result<(MessageClient, Session)> {
     let user = format!("u{}", number % USERS);
     let mut start = place.defaults.clone();
     let mut options = String::new();
@@ -220,6 +220,6 @@ fn connect(
         }
     }
     let parameters = [("user", &*user), ("database", "postgres"), ("options", options.trim_end())];
-    let peer = Peer::connect(place.address, &parameters)?;
+    let peer = MessageClient::connect(place.address, &parameters)?;
     Ok((peer, Session::new(&user, start)))
 }

@@ -8,12 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rig::beside::EndGuard;
-use rig::postgres::{Cluster, SUPERUSER};
+use rig::postgres::{Cluster, MessageClient, Reply, SUPERUSER};
 use rig::wait;
 use wire::postgres::frontend::put_query;
 
 use super::beside::{Beside, put_bound};
-use crate::isolation::peer::{Peer, Reply};
 
 const WRITERS: u64 = 24;
 /// As many answers as are to be heard meanwhile at least.
@@ -63,7 +62,7 @@ fn writes(
     let mut n = writer * 4;
     'connected: while !stop.load(Ordering::Relaxed) {
         let parameters = [("user", SUPERUSER), ("database", SUPERUSER)];
-        let Ok(mut peer) = Peer::connect(address, &parameters) else { continue };
+        let Ok(mut peer) = MessageClient::connect(address, &parameters) else { continue };
         let mut asked = VecDeque::new();
         while !stop.load(Ordering::Relaxed) {
             let mut out = Vec::new();
@@ -193,7 +192,8 @@ fn when_somebody_else_notifies() {
     // One that listens on a server connection of its own, another by Weir.
     let mut listening = Vec::new();
     for sql in ["LISTEN t", "BEGIN; LISTEN t; COMMIT"] {
-        let mut peer = Peer::connect(beside.weir.postgres, &parameters).expect("it is let in");
+        let mut peer =
+            MessageClient::connect(beside.weir.postgres, &parameters).expect("it is let in");
         let mut out = Vec::new();
         put_query(&mut out, sql.as_bytes());
         peer.send(&out).expect("it is taken");

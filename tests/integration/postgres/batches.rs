@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 
 use pg::Client;
 use rig::beside::EndGuard;
-use rig::postgres::{Cluster, SUPERUSER};
+use rig::postgres::{Cluster, MessageClient, SUPERUSER};
 use rig::wait;
 use rig::weir::Weir;
 use wire::postgres::frontend::{Target, put_bind, put_close, put_execute, put_parse, put_sync};
 
 use super::scene::{client, config, console, said, value, weir};
-use crate::isolation::peer::Peer;
 
 const CLIENTS: u64 = 24;
 const WRITES: u64 = 60;
@@ -171,7 +170,7 @@ fn what_is_prepared_and_run_in_one_round_waits_for_a_lock_and_is_done_then() {
     let sql = "UPDATE t SET k = k + 1 WHERE id = 1";
     until_batched(&weir, &mut client(&weir).unwrap(), sql);
     let parameters = [("user", SUPERUSER), ("database", SUPERUSER)];
-    let mut ann = Peer::connect(weir.postgres, &parameters).unwrap();
+    let mut ann = MessageClient::connect(weir.postgres, &parameters).unwrap();
     let mut holder = cluster.connect().expect("it is let in");
     for _ in 0..3 {
         holder.batch_execute("BEGIN; UPDATE t SET k = k WHERE id = 1").unwrap();

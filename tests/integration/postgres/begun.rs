@@ -8,7 +8,7 @@ use wire::postgres::frontend::{
 
 use super::beside::Beside;
 use super::scene::{client, until_known};
-use crate::isolation::peer::{Peer, Reply};
+use rig::postgres::{MessageClient, Reply};
 
 const CONTENTS: &str = "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 10)";
 const READ: &str = "SELECT v FROM t WHERE id = 1";
@@ -37,7 +37,7 @@ fn extended(sql: &str, messages: &str) -> Round {
     Round(out)
 }
 
-fn says(peer: &mut Peer, rounds: &[Round]) -> Vec<Reply> {
+fn says(peer: &mut MessageClient, rounds: &[Round]) -> Vec<Reply> {
     let say = |round: &Round| {
         peer.send(&round.0).expect("it is taken");
         peer.reply().expect("it is answered")

@@ -3,12 +3,11 @@
 
 use std::net::SocketAddr;
 
-use rig::postgres::{Cluster, SUPERUSER};
+use rig::postgres::{Cluster, MessageClient, Reply, SUPERUSER};
 use rig::weir::{Setup, Weir};
 use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_sync};
 
 use super::scene::{table, weir};
-use crate::isolation::peer::{Peer, Reply};
 
 /// One server connection for each user: whoever asks has the one that somebody else had. A lane
 /// would keep it for up to two seconds.
@@ -36,34 +35,34 @@ impl Beside {
     }
 
     /// A client through Weir.
-    pub fn through(&self) -> Peer {
+    pub fn through(&self) -> MessageClient {
         connect(self.weir.postgres, SUPERUSER, &[])
     }
 
     /// The same of another user, with more to say at its start.
-    pub fn through_as(&self, user: &str, parameters: &[(&str, &str)]) -> Peer {
+    pub fn through_as(&self, user: &str, parameters: &[(&str, &str)]) -> MessageClient {
         connect(self.weir.postgres, user, parameters)
     }
 
     /// A client without Weir.
-    pub fn directly(&self) -> Peer {
+    pub fn directly(&self) -> MessageClient {
         connect(self.cluster.address, SUPERUSER, &[])
     }
 
     /// The same of another user.
-    pub fn directly_as(&self, user: &str, parameters: &[(&str, &str)]) -> Peer {
+    pub fn directly_as(&self, user: &str, parameters: &[(&str, &str)]) -> MessageClient {
         connect(self.cluster.address, user, parameters)
     }
 }
 
-fn connect(address: SocketAddr, user: &str, more: &[(&str, &str)]) -> Peer {
+fn connect(address: SocketAddr, user: &str, more: &[(&str, &str)]) -> MessageClient {
     let mut parameters = vec![("user", user), ("database", SUPERUSER)];
     parameters.extend(more);
-    Peer::connect(address, &parameters).expect("it is let in")
+    MessageClient::connect(address, &parameters).expect("it is let in")
 }
 
 /// What is answered to a statement without a name, as drivers send it with parameters.
-pub fn extended(peer: &mut Peer, sql: &str, values: &[&str]) -> Reply {
+pub fn extended(peer: &mut MessageClient, sql: &str, values: &[&str]) -> Reply {
     let mut out = Vec::new();
     put_parse(&mut out, b"", sql.as_bytes(), &[]);
     put_bound(&mut out, "", values);
@@ -80,7 +79,7 @@ pub fn put_bound(out: &mut Vec<u8>, name: &str, values: &[&str]) {
 }
 
 /// Prepares a statement under a name.
-pub fn prepare(peer: &mut Peer, name: &str, sql: &str) {
+pub fn prepare(peer: &mut MessageClient, name: &str, sql: &str) {
     let mut out = Vec::new();
     put_parse(&mut out, name.as_bytes(), sql.as_bytes(), &[]);
     put_sync(&mut out);
@@ -90,7 +89,7 @@ pub fn prepare(peer: &mut Peer, name: &str, sql: &str) {
 }
 
 /// Runs what it has prepared.
-pub fn run(peer: &mut Peer, name: &str, values: &[&str]) -> Reply {
+pub fn run(peer: &mut MessageClient, name: &str, values: &[&str]) -> Reply {
     let mut out = Vec::new();
     put_bound(&mut out, name, values);
     peer.send(&out).expect("it is taken");

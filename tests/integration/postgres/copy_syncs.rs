@@ -14,7 +14,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rig::chance;
 use rig::late::Late;
-use rig::postgres::{Cluster, SUPERUSER};
+use rig::postgres::{Cluster, MessageClient, SUPERUSER};
 use rig::weir::{Setup, Weir};
 use wire::postgres::frontend::{
     put_bind, put_execute, put_flush, put_parse, put_query, put_sync, put_terminate,
@@ -22,7 +22,6 @@ use wire::postgres::frontend::{
 use wire::postgres::message;
 
 use super::scene::table;
-use crate::isolation::peer::Peer;
 
 /// Clients whose answers are their own business.
 const OTHERS: u64 = 4;
@@ -90,15 +89,15 @@ fn put_all(parts: &[CopyMessage]) -> Vec<u8> {
     out
 }
 
-fn connect(address: SocketAddr) -> std::io::Result<Peer> {
-    Peer::connect(address, &[("user", SUPERUSER), ("database", SUPERUSER)])
+fn connect(address: SocketAddr) -> std::io::Result<MessageClient> {
+    MessageClient::connect(address, &[("user", SUPERUSER), ("database", SUPERUSER)])
 }
 
 /// The kinds of all messages that answer a stream; `!` where the connection ends.
 fn heard(address: SocketAddr, parts: &[CopyMessage], waits: bool) -> String {
     let mut peer = connect(address).expect("it is let in");
     let mut heard = String::new();
-    let hears = |peer: &mut Peer, heard: &mut String, until: u8| loop {
+    let hears = |peer: &mut MessageClient, heard: &mut String, until: u8| loop {
         let Ok((tag, body)) = peer.message() else {
             heard.push('!');
             return false;
@@ -232,7 +231,7 @@ fn a_connection_on_which_a_copy_failed_with_a_sync_amid_its_data_ends_with_its_c
     let cluster = Cluster::start();
     cluster.sql(CONTENTS);
     let weir = weir(&cluster, None, 1, false);
-    let process = |peer: &mut Peer| {
+    let process = |peer: &mut MessageClient| {
         let mut out = Vec::new();
         put_query(&mut out, b"SELECT pg_backend_pid()");
         peer.send(&out).expect("it is taken");

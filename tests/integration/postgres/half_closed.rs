@@ -6,23 +6,23 @@ use wire::postgres::frontend::{put_parse, put_query};
 
 use super::beside::{Beside, put_bound};
 use super::scene::{asks, client, until_known};
-use crate::isolation::peer::{Peer, Reply};
+use rig::postgres::{MessageClient, Reply};
 
 /// Sends all of it and nothing more.
-fn sends(peer: &mut Peer, bytes: &[u8]) {
+fn sends(peer: &mut MessageClient, bytes: &[u8]) {
     peer.send(bytes).expect("it is taken");
     peer.ends_sending().expect("its own side");
 }
 
 /// What is answered to all of it up to the end of the connection.
-fn answered(mut peer: Peer, bytes: &[u8]) -> Vec<Reply> {
+fn answered(mut peer: MessageClient, bytes: &[u8]) -> Vec<Reply> {
     sends(&mut peer, bytes);
     std::iter::from_fn(|| peer.reply().ok()).collect()
 }
 
 /// The same message by message: a server may tell of several errors amid a COPY. Who waits long for
 /// a server connection may hear once more what it was told of settings.
-fn messages(mut peer: Peer, bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
+fn messages(mut peer: MessageClient, bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     sends(&mut peer, bytes);
     let all = std::iter::from_fn(|| peer.message().ok());
     all.filter(|(kind, _)| *kind != tag::PARAMETER_STATUS).collect()

@@ -1,11 +1,10 @@
 //! What a client leaves on a server connection reaches nobody else, however it was left.
 
-use rig::postgres::SUPERUSER;
+use rig::postgres::{MessageClient, SUPERUSER};
 use wire::postgres::frontend::put_query;
 
 use super::beside::{Beside, ONE, extended, prepare, run};
 use super::scene::asks;
-use crate::isolation::peer::Peer;
 
 /// All that can be seen of a session.
 const LOOK: &str = "SELECT session_user, current_user, \
@@ -390,7 +389,7 @@ fn no_function_can_put_a_statement_in_the_place_of_another_clients() {
         let reply = run(&mut ann, &format!("s{n}"), &[]);
         let wanted = format!("ann's {n}");
         assert_eq!((reply.value(), &reply.error), (Some(&*wanted), &None));
-        let mut new: Peer = beside.through();
+        let mut new: MessageClient = beside.through();
         let reply = extended(&mut new, &format!("SELECT 'ann''s {n}'::text"), &[]);
         assert_eq!((reply.value(), &reply.error), (Some(&*wanted), &None));
     }

@@ -8,11 +8,11 @@ use wire::postgres::frontend::{
 
 use super::beside::Beside;
 use super::scene::asks;
-use crate::isolation::peer::Peer;
+use rig::postgres::MessageClient;
 
 /// Prepares both, waits for that as drivers do, and sends messages by their letters: small ones are
 /// of the unnamed portal, which has the statement; the others of one that reads.
-fn says(peer: &mut Peer, sql: &str, messages: &str) -> Vec<(u8, String)> {
+fn says(peer: &mut MessageClient, sql: &str, messages: &str) -> Vec<(u8, String)> {
     let mut out = Vec::new();
     put_parse(&mut out, b"", sql.as_bytes(), &[]);
     put_parse(&mut out, b"reads", b"SELECT 7", &[]);
@@ -54,7 +54,7 @@ fn another_portal_is_another_portal_and_each_runs_once() {
             for messages in
                 ["be", "bde", "bBEe", "bBeE", "bBDdEeC", "bee", "beBE", "bce", "becBE", "b", "bB"]
             {
-                let hears = |mut peer: Peer| {
+                let hears = |mut peer: MessageClient| {
                     asks(&mut peer, before);
                     let said = says(&mut peer, sql, messages);
                     asks(&mut beside.directly(), "NOTIFY c");

@@ -4,7 +4,7 @@ use rig::wait;
 
 use super::beside::{Beside, ONE, extended, prepare, run};
 use super::scene::asks;
-use crate::isolation::peer::{Peer, Reply};
+use rig::postgres::{MessageClient, Reply};
 
 /// Functions that set something where nobody sees it in a statement's text.
 const FUNCTIONS: &str = "
@@ -46,7 +46,7 @@ const WAYS: [(&str, [&str; 3], &str); 6] = [
     ("a pinned session", ["CREATE TEMP TABLE held ()", "SET {k} = '{v}'", ""], "DISCARD ALL"),
 ];
 
-fn all(peer: &mut Peer, statements: &[&str], k: &str, v: &str) {
+fn all(peer: &mut MessageClient, statements: &[&str], k: &str, v: &str) {
     for sql in statements.iter().filter(|sql| !sql.is_empty()) {
         let sql = sql.replace("{k}", k).replace("{v}", v);
         for sql in sql.split("; ") {
@@ -68,7 +68,7 @@ fn a_literal_is_read_as_its_own_client_has_it_set() {
         let mut wrong = Vec::new();
         for (way, before, after) in WAYS {
             for (k, v, sql) in READ {
-                let say = |mut peer: Peer| {
+                let say = |mut peer: MessageClient| {
                     all(&mut peer, &before, k, v);
                     let first = told(&extended(&mut peer, sql, &["true"]));
                     all(&mut peer, &[after], k, v);
@@ -95,9 +95,9 @@ fn the_day_that_is_stored_is_the_one_that_was_meant() {
     let write = "UPDATE noted SET day = '01/02/2003' WHERE id = 3";
     let stored = |beside: &Beside| beside.cluster.value("SELECT day FROM noted WHERE id = 3");
     for turn in 0..4 {
-        for ways in
-            [extended as fn(&mut Peer, &str, &[&str]) -> Reply, |peer, sql, _| asks(peer, sql)]
-        {
+        for ways in [extended as fn(&mut MessageClient, &str, &[&str]) -> Reply, |peer, sql, _| {
+            asks(peer, sql)
+        }] {
             let mut ann = beside.through();
             asks(&mut ann, "BEGIN");
             asks(&mut ann, "SET LOCAL datestyle = 'ISO, DMY'");
@@ -187,7 +187,7 @@ fn each_tenant_reads_and_writes_its_own_schema() {
     ];
     for lines in [ONE, ""] {
         let beside = Beside::new(SCHEMAS, lines);
-        let say = |mut peer: Peer, schema: &str| {
+        let say = |mut peer: MessageClient, schema: &str| {
             asks(&mut peer, "BEGIN");
             asks(&mut peer, &format!("SET LOCAL search_path = {schema}"));
             let mut said = Vec::new();

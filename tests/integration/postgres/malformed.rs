@@ -5,9 +5,9 @@ use wire::postgres::message;
 
 use super::beside::{Beside, prepare, put_bound, run};
 use super::scene::asks;
-use crate::isolation::peer::{Peer, Reply};
+use rig::postgres::{MessageClient, Reply};
 
-fn says(peer: &mut Peer, bytes: &[u8], replies: usize) -> Vec<Reply> {
+fn says(peer: &mut MessageClient, bytes: &[u8], replies: usize) -> Vec<Reply> {
     peer.send(bytes).expect("it is taken");
     (0..replies).map(|_| peer.reply().expect("it is answered")).collect()
 }
@@ -26,7 +26,7 @@ fn a_malformed_message_is_an_error_behind_which_its_client_goes_on() {
         (b'E', b""),
     ] {
         for before in [None, Some("BEGIN")] {
-            let say = |mut peer: Peer| {
+            let say = |mut peer: MessageClient| {
                 if let Some(before) = before {
                     asks(&mut peer, before);
                 }
@@ -50,7 +50,7 @@ fn a_malformed_message_is_an_error_behind_which_its_client_goes_on() {
 #[test]
 fn a_query_that_is_left_out_behind_an_error_leaves_the_unnamed_statement() {
     let beside = Beside::new("", "");
-    let say = |mut peer: Peer| {
+    let say = |mut peer: MessageClient| {
         let mut said = Vec::new();
         for (fails, in_tx) in [(true, false), (false, false), (true, true), (false, true)] {
             if in_tx {

@@ -1,13 +1,12 @@
 //! Names of prepared statements, through Weir as on a server.
 
-use rig::postgres::{Cluster, SUPERUSER};
+use rig::postgres::{Cluster, MessageClient, Reply, SUPERUSER};
 use wire::postgres::frontend::{
     Target, put_bind, put_close, put_describe, put_execute, put_parse, put_query, put_sync,
 };
 
 use super::beside::{Beside, prepare};
 use super::scene::{client, peer, said, until_known, weir};
-use crate::isolation::peer::{Peer, Reply};
 
 /// What a client sends at once, and how many answers come.
 #[derive(Default)]
@@ -113,7 +112,7 @@ fn with_state() -> Vec<Batch> {
     ]
 }
 
-fn says(peer: &mut Peer, batches: &[Batch], at_once: bool) -> Vec<Reply> {
+fn says(peer: &mut MessageClient, batches: &[Batch], at_once: bool) -> Vec<Reply> {
     let mut told = Vec::new();
     for batches in batches.chunks(if at_once { batches.len() } else { 1 }) {
         let bytes: Vec<u8> = batches.iter().flat_map(|batch| batch.bytes.clone()).collect();
@@ -134,11 +133,12 @@ fn prepared_statements_have_the_names_that_they_have_on_a_server() {
         let weir = weir(&[&cluster], few);
         for (at_once, state) in [(false, false), (true, false), (false, true), (true, true)] {
             let batches = if state { with_state() } else { without_state() };
-            let mut server = Peer::connect(cluster.address, &parameters).expect("a server");
+            let mut server =
+                MessageClient::connect(cluster.address, &parameters).expect("a server");
             let wanted = says(&mut server, &batches, at_once);
             // Again and again: by lanes once it is known how long statements take.
             for time in 0..4 {
-                let mut peer = Peer::connect(weir.postgres, &parameters).expect("Weir");
+                let mut peer = MessageClient::connect(weir.postgres, &parameters).expect("Weir");
                 let told = says(&mut peer, &batches, at_once);
                 for (n, (told, wanted)) in told.iter().zip(&wanted).enumerate() {
                     let which = format!("reply {n}, {few:?}, {at_once}, {state}, {time}");
@@ -183,7 +183,7 @@ fn so_does_one_that_its_own_client_has_changed() {
     let cluster = Cluster::start();
     let weir = weir(&[&cluster], "");
     let mut one = peer(&weir);
-    let tell = |peer: &mut Peer, batch: Batch| {
+    let tell = |peer: &mut MessageClient, batch: Batch| {
         peer.send(&batch.bytes).expect("it is taken");
         let replies = (0..batch.replies).map(|_| peer.reply().expect("it is answered"));
         replies.collect::<Vec<Reply>>()

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use rig::postgres::SUPERUSER;
+use rig::postgres::{MessageClient, Reply, SUPERUSER};
 use rig::wait;
 
 use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_sync};
 
 use super::beside::{Beside, ONE, extended};
 use super::scene::{asks, config};
-use crate::isolation::peer::{Peer, Reply};
 
 /// Changes past Weir are to be seen within seconds.
 const SECONDS: Duration = Duration::from_secs(15);
@@ -72,7 +71,7 @@ fn what_a_client_is_told_of_its_encoding_is_what_it_has() {
         let beside = Beside::new("", lines);
         for reset in ["DISCARD ALL", "RESET ALL", "RESET client_encoding", "RESET datestyle"] {
             let options = [("options", "-c client_encoding=LATIN1 -c datestyle=ISO,DMY")];
-            let say = |mut peer: Peer| {
+            let say = |mut peer: MessageClient| {
                 asks(&mut peer, "CREATE TEMP TABLE held ()");
                 asks(&mut peer, reset);
                 let shown = ["client_encoding", "datestyle"].map(|name| {
@@ -139,7 +138,7 @@ fn new_defaults_of_a_role_or_database_are_those_of_new_clients() {
     ];
     // Through Weir at once, past it within seconds.
     for (change, wanted) in changes {
-        let many: Vec<Peer> = (0..5).map(|_| beside.through_as("app", &[])).collect();
+        let many: Vec<MessageClient> = (0..5).map(|_| beside.through_as("app", &[])).collect();
         for (n, mut peer) in many.into_iter().enumerate() {
             asks(&mut peer, &format!("SELECT {n}"));
         }
@@ -176,7 +175,7 @@ fn a_default_that_was_there_for_a_moment_stays_with_nobody() {
         });
     }
     // Whoever finds all connections taken has one opened.
-    let mut many: Vec<Peer> = (0..6).map(|_| beside.through()).collect();
+    let mut many: Vec<MessageClient> = (0..6).map(|_| beside.through()).collect();
     beside.cluster.sql("ALTER ROLE postgres IN DATABASE postgres SET work_mem = '8MB'");
     let had = many.iter_mut().map(|peer| {
         asks(peer, "BEGIN");
@@ -314,7 +313,7 @@ fn who_may_not_come_in_any_more_does_not() {
 }
 
 /// Sends statements without a name in one round, and waits for its end.
-fn pipelined(peer: &mut Peer, statements: &[&str]) -> Reply {
+fn pipelined(peer: &mut MessageClient, statements: &[&str]) -> Reply {
     let mut out = Vec::new();
     for sql in statements {
         put_parse(&mut out, b"", sql.as_bytes(), &[]);

@@ -1,12 +1,11 @@
 //! Point statements that come as text are answered as the server answers them, and the server is
 //! asked to run prepared ones.
 
-use rig::postgres::{Cluster, SUPERUSER};
+use rig::postgres::{Cluster, MessageClient, SUPERUSER};
 use rig::wait;
 use wire::postgres::frontend::put_query;
 
 use super::scene::weir;
-use crate::isolation::peer::Peer;
 
 const TABLES: &str = "CREATE TABLE t (id int PRIMARY KEY, k bigint, c text, d date, n numeric, \
      u uuid, a int, b varchar(5), UNIQUE (a, b));
@@ -71,12 +70,13 @@ const OTHERS: &[&str] = &[
     "SELECT nothing FROM t WHERE id = 5",
 ];
 
-fn connect(address: std::net::SocketAddr) -> Peer {
-    Peer::connect(address, &[("user", SUPERUSER), ("database", SUPERUSER)]).expect("it connects")
+fn connect(address: std::net::SocketAddr) -> MessageClient {
+    MessageClient::connect(address, &[("user", SUPERUSER), ("database", SUPERUSER)])
+        .expect("it connects")
 }
 
 /// What is answered, message by message.
-fn ask(peer: &mut Peer, sql: &str) -> Vec<(u8, Vec<u8>)> {
+fn ask(peer: &mut MessageClient, sql: &str) -> Vec<(u8, Vec<u8>)> {
     let mut query = Vec::new();
     put_query(&mut query, sql.as_bytes());
     peer.send(&query).expect("it is taken");
@@ -106,7 +106,8 @@ fn a_point_statement_is_answered_as_by_the_server() {
     cluster.sql(TABLES);
     let weir = weir(&[&cluster], "");
     let (mut direct, mut through) = (connect(cluster.address), connect(weir.postgres));
-    let once = |peer: &mut Peer| -> Vec<_> { POINTS.iter().map(|sql| ask(peer, sql)).collect() };
+    let once =
+        |peer: &mut MessageClient| -> Vec<_> { POINTS.iter().map(|sql| ask(peer, sql)).collect() };
     let wanted = once(&mut direct);
     wait::until("they are prepared", wait::LONG, || {
         let before = points(&weir);
@@ -145,8 +146,9 @@ fn within_a_transaction_too_and_what_a_commit_refuses_is_told() {
         "INSERT INTO later VALUES (2, 6)",
         "SELECT t FROM later WHERE id = 2",
     ];
-    let once =
-        |peer: &mut Peer| -> Vec<_> { script.map(|sql| ask(peer, sql)).into_iter().collect() };
+    let once = |peer: &mut MessageClient| -> Vec<_> {
+        script.map(|sql| ask(peer, sql)).into_iter().collect()
+    };
     let wanted = once(&mut direct);
     wait::until("they are prepared", wait::LONG, || {
         let before = points(&weir);
@@ -172,7 +174,7 @@ fn a_changed_table_is_no_error_to_what_was_prepared() {
     cluster.sql("INSERT INTO t (id, c) VALUES (1, 'a')");
     let weir = weir(&[&cluster], "");
     let mut peer = connect(weir.postgres);
-    let columns = |peer: &mut Peer| {
+    let columns = |peer: &mut MessageClient| {
         let told = ask(peer, "SELECT * FROM t WHERE id = 1");
         assert_eq!(told[0].0, b'T', "{told:?}");
         u16::from_be_bytes([told[0].1[0], told[0].1[1]])
@@ -237,7 +239,7 @@ fn the_position_of_a_writes_error_counts_in_the_text_that_its_client_has_sent() 
             points(&weir) > before.0 && batched() > before.1
         });
     }
-    let compare = |peer: &mut Peer, direct: &mut Peer, sql: &str| {
+    let compare = |peer: &mut MessageClient, direct: &mut MessageClient, sql: &str| {
         let told = ask(direct, sql);
         assert_eq!(told[0].0, b'E', "{sql}");
         for _ in 0..3 {
@@ -272,7 +274,7 @@ fn the_position_counts_in_the_clients_text_where_a_write_goes_by_itself() {
         "UPDATE w SET c = 'é',  \"größe\"='1.5',k = '7', d = '2020-01-01' WHERE id = 1234567890",
     ];
     let mut made = 1_000_000_000;
-    let mut is_sent_as_a_point = |peer: &mut Peer, sql: &str| {
+    let mut is_sent_as_a_point = |peer: &mut MessageClient, sql: &str| {
         let before = points(&weir);
         made += 1;
         ask(peer, &sql.replace("1234567890", &made.to_string()));
@@ -281,7 +283,7 @@ fn the_position_counts_in_the_clients_text_where_a_write_goes_by_itself() {
     for sql in sql {
         wait::until("it is prepared", wait::LONG, || is_sent_as_a_point(&mut peer, sql));
     }
-    let compare = |peer: &mut Peer, direct: &mut Peer, sql: &str| {
+    let compare = |peer: &mut MessageClient, direct: &mut MessageClient, sql: &str| {
         for within in [&[sql][..], &["BEGIN", sql, "ROLLBACK"]] {
             for sql in within {
                 assert_eq!(ask(peer, sql), ask(direct, sql), "{sql}");

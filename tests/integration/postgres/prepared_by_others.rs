@@ -7,7 +7,7 @@ use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_query, put_
 use super::beside::{Beside, ONE, extended, prepare, put_bound, run};
 use super::left_behind::until_known;
 use super::scene::asks;
-use crate::isolation::peer::{Peer, Reply};
+use rig::postgres::{MessageClient, Reply};
 
 const CONTENTS: &str = "
     CREATE ROLE app LOGIN;
@@ -80,7 +80,7 @@ fn beside() -> Beside {
 }
 
 /// Goes through a door, by text or as drivers do with parameters.
-fn goes(peer: &mut Peer, sql: &str, by_text: bool) -> Reply {
+fn goes(peer: &mut MessageClient, sql: &str, by_text: bool) -> Reply {
     let reply = if by_text { asks(peer, sql) } else { extended(peer, sql, &[]) };
     if reply.status != 'I' {
         asks(peer, "ROLLBACK");
@@ -149,7 +149,7 @@ fn nor_is_it_for_a_function_that_is_called_by_its_number() {
         let sql = [format!("EXECUTE {name}(1)"), format!("DEALLOCATE {name}"), secret.to_owned()];
         let call = function_call(oid, &sql[at]);
         let answers = [beside.through_as("app", &[]), beside.directly_as("app", &[])].map(
-            |mut peer: Peer| {
+            |mut peer: MessageClient| {
                 peer.send(&call).expect("it is taken");
                 let said = peer.messages().expect("it is answered").into_iter();
                 let shown = said.map(|(tag, body)| match tag {

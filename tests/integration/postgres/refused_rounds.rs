@@ -6,7 +6,7 @@ use wire::postgres::frontend::{Target, put_describe, put_flush, put_parse, put_q
 
 use super::beside::{Beside, prepare};
 use super::scene::{asks, console, rows};
-use crate::isolation::peer::Peer;
+use rig::postgres::MessageClient;
 
 /// What a driver prepares with, and waits for: the round goes on behind that.
 fn flushed() -> Vec<u8> {
@@ -18,7 +18,7 @@ fn flushed() -> Vec<u8> {
 }
 
 /// The tag of the next message, and the code where it is an error.
-fn next(peer: &mut Peer) -> (char, String) {
+fn next(peer: &mut MessageClient) -> (char, String) {
     let (tag, body) = loop {
         match peer.message().expect("the client is not closed") {
             // Who waits long may hear once more what holds.

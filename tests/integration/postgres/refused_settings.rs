@@ -4,17 +4,16 @@
 use std::time::Duration;
 
 use rig::late::Late;
-use rig::postgres::Cluster;
+use rig::postgres::{Cluster, MessageClient};
 use rig::wait;
 use wire::postgres::frontend::put_query;
 
 use super::beside::{Beside, ONE};
 use super::left_behind::until_known;
 use super::scene::asks;
-use crate::isolation::peer::Peer;
 
 /// The messages of warnings among what is answered to a Query, and its first value.
-fn warned(peer: &mut Peer, sql: &str) -> (Vec<String>, Option<String>) {
+fn warned(peer: &mut MessageClient, sql: &str) -> (Vec<String>, Option<String>) {
     let mut out = Vec::new();
     put_query(&mut out, sql.as_bytes());
     peer.send(&out).expect("it is taken");
@@ -104,7 +103,7 @@ fn what_a_session_began_with_may_be_gone_when_it_resets_to_that() {
 }
 
 /// A session that has begun with a configuration that is gone by now, and has another one.
-fn began_with_what_is_gone(beside: &Beside) -> Peer {
+fn began_with_what_is_gone(beside: &Beside) -> MessageClient {
     let options = "-c default_text_search_config=public.mine -c work_mem=7MB";
     let mut ann = beside.through_as("app", &[("options", options)]);
     asks(&mut ann, "SET default_text_search_config = 'german'");
@@ -189,7 +188,7 @@ fn temporary_buffers_are_to_be_had_behind_the_temporary_table_of_another_client(
 }
 
 /// Of each answer to these Queries, sent at once: its errors and warnings, and its first value.
-fn told(peer: &mut Peer, queries: &[&str]) -> Vec<(String, String)> {
+fn told(peer: &mut MessageClient, queries: &[&str]) -> Vec<(String, String)> {
     let mut out = Vec::new();
     queries.iter().for_each(|sql| put_query(&mut out, sql.as_bytes()));
     peer.send(&out).expect("it is taken");

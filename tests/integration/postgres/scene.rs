@@ -6,11 +6,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use pg::{Client, Config, NoTls, SimpleQueryMessage};
-use rig::postgres::{Cluster, SUPERUSER};
+use rig::postgres::{Cluster, MessageClient, Reply, SUPERUSER};
 use rig::weir::{Setup, Weir};
 use wire::postgres::frontend::put_query;
-
-use crate::isolation::peer::{Peer, Reply};
 
 /// Weir in front of clusters that trust everyone, with more lines in `[postgres]`.
 pub fn weir(clusters: &[&Cluster], lines: &str) -> Weir {
@@ -52,13 +50,13 @@ pub fn client(weir: &Weir) -> Result<Client, pg::Error> {
 }
 
 /// A client through Weir, message by message.
-pub fn peer(weir: &Weir) -> Peer {
+pub fn peer(weir: &Weir) -> MessageClient {
     let parameters = [("user", SUPERUSER), ("database", SUPERUSER)];
-    Peer::connect(weir.postgres, &parameters).expect("it takes clients")
+    MessageClient::connect(weir.postgres, &parameters).expect("it takes clients")
 }
 
 /// What it is answered to a Query.
-pub fn asks(peer: &mut Peer, sql: &str) -> Reply {
+pub fn asks(peer: &mut MessageClient, sql: &str) -> Reply {
     let mut out = Vec::new();
     put_query(&mut out, sql.as_bytes());
     peer.send(&out).expect("it is taken");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rig::postgres::{Cluster, SUPERUSER};
+use rig::postgres::{Cluster, MessageClient, Reply, SUPERUSER};
 use rig::wait;
 use rig::weir::{Setup, Weir};
 use wire::postgres::frontend::{
@@ -15,7 +15,6 @@ use wire::postgres::frontend::{
 };
 
 use super::scene::{asks, client, console, number, peer, row, table, until_known};
-use crate::isolation::peer::{Peer, Reply};
 
 const KEYS: usize = 5;
 const CLIENTS: usize = 24;
@@ -29,7 +28,7 @@ type Acknowledged = [AtomicU64; KEYS];
 
 /// One client, which counts its reads.
 struct Racer<'a> {
-    peer: Peer,
+    peer: MessageClient,
     number: u64,
     acknowledged: &'a Acknowledged,
 }
@@ -247,7 +246,12 @@ fn a_server_is_asked_once_for_what_many_wait_for() {
 }
 
 /// Clients that wait for the only connection, behind whoever has it.
-fn wait_together(weir: &Weir, first: &mut Peer, count: usize, sql: &str) -> Vec<Peer> {
+fn wait_together(
+    weir: &Weir,
+    first: &mut MessageClient,
+    count: usize,
+    sql: &str,
+) -> Vec<MessageClient> {
     assert_eq!(asks(first, "BEGIN; SELECT 1").status, 'T');
     let mut peers: Vec<_> = (0..count).map(|_| peer(weir)).collect();
     peers.iter_mut().for_each(|peer| peer.send(&query(sql)).expect("it is taken"));

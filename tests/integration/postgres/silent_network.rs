@@ -6,13 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rig::network::{Silence, test_apart};
-use rig::postgres::Cluster;
+use rig::postgres::{Cluster, MessageClient};
 use rig::wait;
 use rig::weir::{Setup, Weir};
 use wire::postgres::frontend::put_query;
 
 use super::scene::{asks, client, peer, table, until_known, value};
-use crate::isolation::peer::Peer;
 
 /// The limit in these tests.
 const LIMIT: Duration = Duration::from_secs(4);
@@ -36,7 +35,7 @@ fn query(text: &str) -> Vec<u8> {
 }
 
 /// What is said to the end of the round, an error's SQLSTATE in it.
-fn heard(peer: &mut Peer) -> String {
+fn heard(peer: &mut MessageClient) -> String {
     match peer.reply() {
         Ok(reply) => reply.error.unwrap_or_else(|| "no error".to_owned()),
         Err(error) => error.to_string(),
@@ -45,7 +44,7 @@ fn heard(peer: &mut Peer) -> String {
 
 /// Sends to a server that has gone silent, and is told of it within the limit.
 #[track_caller]
-fn is_unknown_in_time(peer: &mut Peer, bytes: &[u8]) {
+fn is_unknown_in_time(peer: &mut MessageClient, bytes: &[u8]) {
     let begun = Instant::now();
     peer.send(bytes).expect("it is taken");
     let heard = heard(peer);

@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use rig::postgres::{Cluster, SUPERUSER};
+use rig::postgres::{Cluster, MessageClient, SUPERUSER};
 use rig::wait;
 use rig::weir::Weir;
 use wire::postgres::frontend::{put_bind, put_execute, put_parse, put_query, put_sync};
 
 use super::scene::{asks, client, peer, reload, said, value, weir};
-use crate::isolation::peer::Peer;
 
 /// A read of which nothing depends on its transaction.
 const READ: &str = "SELECT v FROM small WHERE id = 1";
@@ -43,7 +42,7 @@ impl Scene {
         scene
     }
 
-    fn peer(&self) -> Peer {
+    fn peer(&self) -> MessageClient {
         peer(&self.weir)
     }
 
@@ -70,7 +69,7 @@ impl Scene {
 
 /// Asks, and holds the answer against its first value or error, and the status behind it.
 #[track_caller]
-fn says(peer: &mut Peer, sql: &str, what: &str, status: char) {
+fn says(peer: &mut MessageClient, sql: &str, what: &str, status: char) {
     let reply = asks(peer, sql);
     let said = reply.error.as_deref().or(reply.value()).or(reply.tags.last().map(|tag| &**tag));
     assert_eq!((said, reply.status), (Some(what), status), "{sql}: {reply:?}");

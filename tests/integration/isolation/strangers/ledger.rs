@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use rig::postgres::Cluster;
+use rig::postgres::{Cluster, MessageClient};
 
 use super::said::{StepReply, hear};
 use super::step::{Statement, Step};
-use crate::isolation::peer::Peer;
 
 /// Accounts, and what all of them have together.
 pub const ACCOUNTS: u64 = 40;
@@ -57,7 +56,7 @@ pub fn moves(
     let mut n = teller << 32;
     while !stop.load(Ordering::Relaxed) {
         let parameters = [("user", "teller"), ("database", "postgres")];
-        let Ok(mut peer) = Peer::connect(address, &parameters) else { continue };
+        let Ok(mut peer) = MessageClient::connect(address, &parameters) else { continue };
         while !stop.load(Ordering::Relaxed) {
             n += 1;
             let (told, said) = one(&mut peer, n, &mut chance)?;
@@ -76,7 +75,7 @@ pub fn moves(
 
 /// One transfer, in one of the ways in which programs make them.
 fn one(
-    peer: &mut Peer,
+    peer: &mut MessageClient,
     n: u64,
     chance: &mut StdRng,
 ) -> Result<(TransferOutcome, StepReply), String> {
@@ -137,7 +136,7 @@ fn told(said: &StepReply, last: &str, may_commit: bool) -> TransferOutcome {
 }
 
 /// Whatever has failed is ended.
-fn end(peer: &mut Peer, said: &StepReply) -> Result<(), String> {
+fn end(peer: &mut MessageClient, said: &StepReply) -> Result<(), String> {
     if said.closed || said.status == Some(b'I') {
         return Ok(());
     }

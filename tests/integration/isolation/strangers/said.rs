@@ -5,7 +5,7 @@ use std::io;
 use wire::postgres::backend::{Columns, Fields, Row};
 
 use super::step::{Round, Step};
-use crate::isolation::peer::Peer;
+use rig::postgres::MessageClient;
 
 /// Objects that a database itself has made have lower numbers.
 const FIRST_OWN_OID: u32 = 16_384;
@@ -76,7 +76,7 @@ pub enum Verdict {
 ///
 /// # Errors
 /// Nothing comes for a minute, or what comes can't be read.
-pub fn hear(peer: &mut Peer, rounds: usize) -> io::Result<StepReply> {
+pub fn hear(peer: &mut MessageClient, rounds: usize) -> io::Result<StepReply> {
     let mut said = StepReply::default();
     let mut round = Vec::new();
     while said.rounds.len() < rounds {

@@ -5,12 +5,11 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use pg::{Client, Config, NoTls};
-use rig::postgres::{Cluster, SUPERUSER, Setup as ClusterSetup, rows};
+use rig::postgres::{Cluster, MessageClient, SUPERUSER, Setup as ClusterSetup, rows};
 use rig::wait;
 use rig::weir::{Setup, Weir};
 
 use super::found::ServerCatalogue;
-use crate::isolation::peer::Peer;
 
 /// Who logs in. The last one has its connections for as long as it stays.
 pub const USERS: [&str; 3] = ["ann", "bob", "sue"];
@@ -44,11 +43,11 @@ impl Stage {
     }
 
     /// Clients of one user with the same words at their start: through Weir and directly.
-    pub fn twins(&self, user: &str, options: &str) -> io::Result<[Peer; 2]> {
+    pub fn twins(&self, user: &str, options: &str) -> io::Result<[MessageClient; 2]> {
         let parameters = [("user", user), ("database", SUPERUSER), ("options", options)];
         let parameters = if options.is_empty() { &parameters[..2] } else { &parameters[..] };
-        let through = Peer::connect(self.weir.postgres, parameters)?;
-        Ok([through, Peer::connect(self.beside.address, parameters)?])
+        let through = MessageClient::connect(self.weir.postgres, parameters)?;
+        Ok([through, MessageClient::connect(self.beside.address, parameters)?])
     }
 
     /// An operator at Weir's console.
@@ -193,7 +192,7 @@ fn weir(cluster: &Cluster, pool: usize, clients: usize, lines: &str) -> Weir {
     let weir = Setup::new().table(&table).start();
     let parameters = [("user", SUPERUSER), ("database", SUPERUSER)];
     wait::until("Weir has found its server", wait::LONG, || {
-        Peer::connect(weir.postgres, &parameters).is_ok()
+        MessageClient::connect(weir.postgres, &parameters).is_ok()
     });
     weir
 }

@@ -10,7 +10,7 @@ use rand::seq::IndexedRandom as _;
 use super::said::{StepReply, Verdict, compare, hear, is_end};
 use super::stage::{Stage, USERS};
 use super::step::{Statement, Step};
-use crate::isolation::peer::Peer;
+use rig::postgres::MessageClient;
 
 /// What is reported and has nothing to do with the session.
 const NOT_COMPARED: [&str; 1] = ["server_version"];
@@ -31,8 +31,8 @@ const OPTIONS: [&str; 8] = [
 pub struct Twins {
     pub number: usize,
     pub user: &'static str,
-    pub through: Peer,
-    pub beside: Peer,
+    pub through: MessageClient,
+    pub beside: MessageClient,
     /// The status byte of the last ReadyForQuery.
     pub status: u8,
     /// Something of it may be left that Weir takes away and a server does not.
@@ -126,7 +126,7 @@ impl Twins {
 }
 
 /// Asks one side. Where the connection ends while something is sent, what was said is still read.
-fn ask(peer: &mut Peer, step: &Step) -> io::Result<StepReply> {
+fn ask(peer: &mut MessageClient, step: &Step) -> io::Result<StepReply> {
     match peer.send(&step.bytes) {
         Err(error) if !is_end(&error) => Err(error),
         _ => hear(peer, step.rounds.len()),

@@ -7,7 +7,7 @@ use pg::Client;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rig::chance;
-use rig::postgres::rows;
+use rig::postgres::{MessageClient, rows};
 use rig::wait;
 
 use super::invent::Footing;
@@ -17,7 +17,6 @@ use super::step::{Statement, Step};
 use super::trail::Trail;
 use super::turn;
 use super::twins::{Twins, piece};
-use crate::isolation::peer::Peer;
 
 /// What is wrong and begins alike is told once.
 const KIND: usize = 60;
@@ -30,7 +29,7 @@ pub struct World<'s> {
     stage: &'s Stage,
     clients: Vec<Twins>,
     /// Those whose twins are gone.
-    ghosts: VecDeque<Peer>,
+    ghosts: VecDeque<MessageClient>,
     pub chance: StdRng,
     console: Client,
     admins: [Client; 2],
@@ -381,7 +380,7 @@ impl<'s> World<'s> {
 }
 
 /// What a sleep ends with that is cancelled until it ends.
-fn cancelled(peer: &mut Peer, step: &Step) -> std::io::Result<Option<String>> {
+fn cancelled(peer: &mut MessageClient, step: &Step) -> std::io::Result<Option<String>> {
     peer.send(&step.bytes)?;
     loop {
         peer.cancel()?;

@@ -11,13 +11,11 @@ use wire::postgres::startup::{put_cancel, put_start};
 /// No answer takes longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub type Rows = Vec<Vec<Option<String>>>;
-
 /// All that is said up to ReadyForQuery.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// The rows of all of its statements.
-    pub rows: Rows,
+    pub rows: Vec<Vec<Option<String>>>,
     pub tags: Vec<String>,
     /// The SQLSTATE of an error.
     pub error: Option<String>,
@@ -36,7 +34,7 @@ impl Reply {
     }
 }
 
-pub struct Peer {
+pub struct MessageClient {
     stream: TcpStream,
     address: SocketAddr,
     buffer: Vec<u8>,
@@ -45,7 +43,7 @@ pub struct Peer {
     pub reported: BTreeMap<String, String>,
 }
 
-impl Peer {
+impl MessageClient {
     /// Connects and logs in, where nobody asks for a password.
     pub fn connect(address: SocketAddr, parameters: &[(&str, &str)]) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
