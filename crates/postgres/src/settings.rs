@@ -192,7 +192,7 @@ impl Default for Settings {
             lanes: Lanes::default(),
             batches: Batches::default(),
             pool: Pool::default(),
-            share_reads: false,
+            share_reads: true,
             consistency: Consistency::default(),
             reads_on_primary: false,
             max_lag: Duration::from_secs(10),

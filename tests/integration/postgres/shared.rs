@@ -182,8 +182,7 @@ fn a_shared_read_is_no_older_than_what_was_acknowledged_before_it() {
     // On lanes; where most find none with room; and where all wait for a server connection.
     for lanes in ["count = 1", "count = 1\ndepth = 2", "slow = \"1us\""] {
         let cluster = Cluster::start();
-        let lines =
-            format!("share-reads = true\n[postgres.pool]\nsize = 8\n[postgres.lanes]\n{lanes}");
+        let lines = format!("[postgres.pool]\nsize = 8\n[postgres.lanes]\n{lanes}");
         let weir = weir(&[&cluster], &lines);
         race(&cluster, &weir);
         let count = shared(&weir);
@@ -201,7 +200,7 @@ fn a_shared_read_is_no_older_than_what_was_acknowledged_before_it() {
 #[test]
 fn each_read_is_asked_where_reads_are_not_shared() {
     let cluster = Cluster::start();
-    let weir = weir(&[&cluster], "[postgres.lanes]\ncount = 1");
+    let weir = weir(&[&cluster], "share-reads = false\n[postgres.lanes]\ncount = 1");
     race(&cluster, &weir);
     assert_eq!(shared(&weir), 0);
 }
@@ -237,7 +236,7 @@ fn a_server_is_asked_once_for_what_many_wait_for() {
     ] {
         let cluster = Cluster::start();
         let sql = slow(&cluster, rows);
-        let weir = weir(&[&cluster], &format!("share-reads = true\n{lines}"));
+        let weir = weir(&[&cluster], lines);
         until_known(&weir, &mut client(&weir).expect("it is let in"));
         let asked = asked_at_once(&weir, 200, &sql);
         println!("{lines:?}: 200 asked, the server ran {asked}");
@@ -264,7 +263,7 @@ fn wait_together(
 }
 
 fn on_one_connection(cluster: &Cluster) -> Weir {
-    let lines = "share-reads = true\n[postgres.pool]\nsize = 1\n[postgres.lanes]\nslow = \"1us\"";
+    let lines = "[postgres.pool]\nsize = 1\n[postgres.lanes]\nslow = \"1us\"";
     let weir = weir(&[cluster], lines);
     let mut client = client(&weir).expect("it is let in");
     wait::until("the catalogue is known", wait::LONG, || {

@@ -68,24 +68,10 @@ pub fn run(
     seconds: u64,
     dir: Option<&Path>,
 ) -> Outcome<Run> {
-    let seconds = seconds.to_string();
-    let arguments = [&["--time", &seconds], arguments].concat();
-    run_to_end(way, &arguments, clients, dir)
-}
-
-/// Runs pgbench with these arguments, which say how long.
-///
-/// # Errors
-/// pgbench can't be run, or a transaction failed.
-pub fn run_to_end(
-    way: ClientRoute,
-    arguments: &[&str],
-    clients: usize,
-    dir: Option<&Path>,
-) -> Outcome<Run> {
     let mut command = pgbench(way.address);
     command.args(["--no-vacuum", "--client", &clients.to_string()]);
     command.args(["--jobs", &clients.min(2).to_string()]);
+    command.args(["--time", &seconds.to_string()]);
     command.args(arguments).arg(SUPERUSER);
     if let Some(dir) = dir {
         command.current_dir(dir);

@@ -4,8 +4,9 @@
 
 use std::path::Path;
 
-use rig::postgres::Cluster;
+use rig::postgres::{Cluster, MessageClient, SUPERUSER};
 use rig::weir::Weir;
+use wire::postgres::frontend::put_query;
 
 use super::{of, pgbench, server, settle};
 use crate::Outcome;
@@ -89,7 +90,7 @@ pub fn measure(scale: &Scale) -> Outcome<Vec<Row>> {
     }
     drop(weirs);
     for at_once in &AT_ONCES {
-        table.push(at_once.row(&cluster, dir.path())?);
+        table.push(at_once.row(&cluster)?);
     }
     Ok(table)
 }
@@ -153,27 +154,52 @@ impl Case {
 }
 
 impl AtOnce {
-    fn row(&self, cluster: &Cluster, dir: &Path) -> Outcome<Row> {
-        let mut weir = weir(cluster, true, self.lines);
+    fn row(&self, cluster: &Cluster) -> Outcome<Row> {
+        let weir = weir(cluster, true, self.lines);
         let table = format!("of_{}", self.rows);
-        let sql = format!("SELECT count(*) FROM {table} a, {table} b WHERE a.v <> b.v;\n");
-        std::fs::write(dir.join("at_once.sql"), &sql)?;
+        let sql = format!("SELECT count(*) FROM {table} a, {table} b WHERE a.v <> b.v");
+        let mut question = Vec::new();
+        put_query(&mut question, sql.as_bytes());
+        let parameters = [("user", SUPERUSER), ("database", SUPERUSER)];
+        let connect = || MessageClient::connect(weir.postgres, &parameters);
+        let mut clients = (0..AT_ONCE).map(|_| connect()).collect::<Result<Vec<_>, _>>()?;
+        let proven = || weir.metrics().sum("weir_postgres_unproven_total", &[("reason", "proven")]);
+        rig::wait::until("it is known for a read", rig::wait::LONG, || {
+            asked_by(&mut clients[..1], &question).is_ok() && proven() > 0.0
+        });
+        // From then on it is known how long it runs.
+        for _ in 0..3 {
+            asked_by(&mut clients[..1], &question)?;
+        }
         let ran_before = scans(cluster, &table);
-        let way = of(&mut weir, "shared");
-        let turns = TURNS.to_string();
-        let arguments = ["--file", "at_once.sql", "--transactions", &turns];
-        let run = pgbench::run_to_end(way, &arguments, AT_ONCE, Some(dir))?;
+        for _ in 0..TURNS {
+            asked_by(&mut clients, &question)?;
+        }
         // The server counts a table's scans once its processes idle; closed, they have.
-        drop(weir);
+        drop((clients, weir));
         let settled = || scans(cluster, &table) > ran_before;
         rig::wait::until("the server has counted", rig::wait::LONG, settled);
         let ran = (scans(cluster, &table) - ran_before) / 2.0;
+        let asked = (AT_ONCE * TURNS) as f64;
         let figure = format!("statements run / asked: {AT_ONCE} clients, one {}", self.what);
         let wanted = FigureTarget::at_most(0.05, 0.05);
-        Ok(Row::judged(figure, ran / run.requests, unit::RATIO, wanted)
-            .noted(vec![format!("{ran:.0} of {:.0}, {:.0}/s", run.requests, run.per_second)])
-            .repeat(format!("pgbench -n -c {AT_ONCE} -t {TURNS} -f at_once.sql: {sql:?}")))
+        Ok(Row::judged(figure, ran / asked, unit::RATIO, wanted)
+            .noted(vec![format!("`{sql}`: {ran:.0} of {asked:.0}, in {TURNS} turns")])
+            .repeat("make bench ARGS=\"--only postgres-shared\""))
     }
+}
+
+/// Has all of them ask at once, and waits for what each of them hears.
+fn asked_by(clients: &mut [MessageClient], question: &[u8]) -> Outcome<()> {
+    for client in &mut *clients {
+        client.send(question)?;
+    }
+    for client in clients {
+        if let Some(code) = client.reply()?.error {
+            return Err(format!("it failed: {code}").into());
+        }
+    }
+    Ok(())
 }
 
 /// How often a table was read from its beginning. Each statement does so twice.

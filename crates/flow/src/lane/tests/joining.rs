@@ -1,10 +1,10 @@
 //! Equal requests that wait together: every order of events, cut at each byte.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use super::{Letters, receive, send};
-use crate::lane::sharing::KEPT_MAX;
+use crate::lane::sharing::{KEPT_MAX, hash};
 use crate::lane::{Event, Fate, Full, Lane, Limits, Orphan, Placement};
 
 const TICKETS: usize = 3;
@@ -168,6 +168,23 @@ fn lane_of(bytes: &[u8], tickets: usize) -> Lane<Letters, usize> {
         lane.push_or_join(ticket, true, Instant::now(), bytes).unwrap();
     }
     lane
+}
+
+#[test]
+fn requests_of_one_hash_are_told_apart_by_their_bytes() {
+    let mut by_hash = HashMap::new();
+    let collision = (0_u64..).find_map(|n| {
+        // Numbers in a row have hashes in a row.
+        let bytes = n.wrapping_mul(n).wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes();
+        by_hash.insert(hash(&bytes), bytes).map(|other| [other, bytes])
+    });
+    let [one, other] = collision.unwrap();
+    let mut lane = Lane::new(Letters, Limits::default());
+    let placements = [one, other, one, other]
+        .map(|bytes| lane.push_or_join(0, true, Instant::now(), &bytes).unwrap());
+    assert_eq!(placements[..2], [Placement::Pushed; 2]);
+    assert_eq!(placements[2..], [Placement::Joined; 2]);
+    assert_eq!(lane.outgoing(), [one, other].concat());
 }
 
 #[test]
