@@ -87,14 +87,17 @@ impl<S: Opener> Group<S> {
         let wait = Wait::new(self);
         let since = wait.since();
         let leased = tokio::time::timeout_at(deadline.into(), wait).await;
-        let waited = since.elapsed();
-        self.0.counts.waited.observe(waited);
         let leased = leased.unwrap_or_else(|_| {
             let failure = self.0.failure.borrow();
             let error = failure.as_ref().map(|failure| failure.error.clone());
             Err(error.map_or(LeaseError::Late, LeaseError::Open))
         });
-        leased.map(|lease| lease.waited_for(waited))
+        leased.map(|lease| lease.waited_for(since.elapsed()))
+    }
+
+    /// Somebody has waited for so long, whatever came of it.
+    pub(super) fn count_wait(&self, time: Duration) {
+        self.0.counts.waited.observe(time);
     }
 
     /// Why there can be no connection, where that was found out just now.

@@ -199,8 +199,9 @@ impl<S: Opener> Future for Wait<S> {
 }
 
 impl<S: Opener> Drop for Wait<S> {
-    /// A connection that came too late goes to the next in line.
+    /// However it ends it was waited. A connection that came too late goes to the next in line.
     fn drop(&mut self) {
+        self.group.count_wait(self.seat.since.elapsed());
         self.seat.gone.set(true);
         match self.seat.outcome.take() {
             Some(Ok(kept)) => self.group.put_back(kept),

@@ -280,6 +280,23 @@ fn a_lease_says_how_long_it_was_waited_for() {
 }
 
 #[test]
+fn a_wait_counts_whoever_gives_it_up() {
+    run(async {
+        let counts = Counts::default();
+        let pool = Pool::new(numbers(1), Settings::default(), counts.clone());
+        let first = lease(&pool).await;
+        let before = counts.waited.count();
+        let late = pool.lease(&"key", |_| 0, Instant::now() + Duration::from_millis(5)).await;
+        assert!(matches!(late, Err(LeaseError::Late)));
+        assert_eq!(counts.waited.count(), before + 1, "by its deadline");
+        let left = tokio::time::timeout(Duration::from_millis(5), lease(&pool)).await;
+        assert!(left.is_err());
+        assert_eq!(counts.waited.count(), before + 2, "by its client");
+        first.give_back();
+    });
+}
+
+#[test]
 fn connections_of_a_former_generation_are_closed() {
     run(async {
         let opener = numbers(3);

@@ -1,10 +1,12 @@
 //! Equal reads that wait together for a server that takes nothing meanwhile.
 
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use flow::service::Settings;
+use flow::service::{Fabric, Settings, Standing};
 
+use crate::gateway::Toy;
 use crate::stand::{Client, Stand, key_of, settings};
 
 /// Bytes of a request that fills the way to a server which reads nothing.
@@ -69,10 +71,18 @@ fn asks(stand: &Stand, line: &str) -> (Client, u64) {
 }
 
 fn unanswered(stand: &Stand, id: u64) -> u64 {
-    let of = move |fabric: &std::rc::Rc<flow::service::Fabric<crate::gateway::Toy>>| {
-        fabric.client(id).map_or(0, |client| client.standing().unanswered)
+    standing(stand, id, |standing| standing.unanswered)
+}
+
+fn unread(stand: &Stand, id: u64) -> usize {
+    standing(stand, id, |standing| standing.unread)
+}
+
+fn standing<T: Default + Send + 'static>(stand: &Stand, id: u64, of: fn(Standing) -> T) -> T {
+    let of = move |fabric: &Rc<Fabric<Toy>>| {
+        fabric.client(id).map_or_else(T::default, |client| of(client.standing()))
     };
-    stand.on_workers(of)[0]
+    stand.on_workers(of).swap_remove(0)
 }
 
 #[test]
@@ -126,6 +136,34 @@ fn a_read_behind_its_own_write_is_asked_by_itself() {
     (0..count).for_each(|_| assert_eq!(filler.hear().unwrap(), "+ok"));
     assert_eq!(first.hear().unwrap(), "$3 old");
     assert_eq!([writer.hear().unwrap(), writer.hear().unwrap()], ["+ok", "$3 new"]);
+    assert_eq!(shared(&stand), 0);
+}
+
+#[test]
+fn who_has_not_taken_its_answers_joins_nobody() {
+    let stand = Stand::start(1, one_lane());
+    let (key, long, fills) = (key_of(0, "k"), key_of(0, "long"), key_of(0, "fill"));
+    assert_eq!(stand.client().put(&key, "value"), "+ok");
+    assert_eq!(stand.client().put(&long, &"v".repeat(60_000)), "+ok");
+    let mut slow = stand.client();
+    let id = slow.ask("ID\n")[1..].parse().unwrap();
+    let mut answers = 0;
+    while unread(&stand, id) == 0 {
+        slow.send(format!("GET {long}\n"));
+        answers += 1;
+        stand.wait_until(|| unanswered(&stand, id) == 0);
+    }
+    let (mut filler, count, under_way) = fill(&stand, &fills);
+    let line = format!("GET {key}\n");
+    let (mut first, _) = asks(&stand, &line);
+    slow.send(&line);
+    stand.wait_until(|| unanswered(&stand, id) == 1);
+    assert_eq!(in_flight(&stand), under_way + 2, "what it reads is of its own request");
+    stand.servers[0].is_deaf.store(false, Ordering::Relaxed);
+    (0..count).for_each(|_| assert_eq!(filler.hear().unwrap(), "+ok"));
+    assert_eq!(first.hear().unwrap(), "$5 value");
+    (0..answers).for_each(|_| assert_eq!(slow.hear().unwrap().len(), 60_007));
+    assert_eq!(slow.hear().unwrap(), "$5 value");
     assert_eq!(shared(&stand), 0);
 }
 
