@@ -58,6 +58,11 @@ fn read(key: usize) -> String {
     format!("SELECT n FROM counters WHERE k = {key}")
 }
 
+/// The same beside more than is kept for those who wait with others.
+fn long(key: usize) -> String {
+    format!("SELECT n, long FROM counters WHERE k = {key}")
+}
+
 fn increase(key: usize) -> String {
     format!("UPDATE counters SET n = n + 1 WHERE k = {key} RETURNING n")
 }
@@ -80,23 +85,37 @@ impl Racer<'_> {
         assert_eq!(self.peer.reply().expect("it is answered").error, None);
     }
 
+    /// Asks by what it has prepared.
+    fn asks_prepared(&self, key: usize) -> Vec<u8> {
+        let (mut out, name, value) = (Vec::new(), format!("of_{}", self.number), key.to_string());
+        let mut values = Vec::from((value.len() as u32).to_be_bytes());
+        values.extend_from_slice(value.as_bytes());
+        put_bind_written(&mut out, name.as_bytes(), 1, &values);
+        put_describe(&mut out, Target::Portal(b""));
+        put_execute(&mut out, b"", 0);
+        put_sync(&mut out);
+        out
+    }
+
     /// Reads what is there at least: as text, or by what it has prepared.
     fn reads(&mut self, key: usize, is_prepared: bool) {
         let least = self.acknowledged[key].load(Ordering::SeqCst);
-        let mut out = query(&read(key));
-        if is_prepared {
-            out.clear();
-            let (name, value) = (format!("of_{}", self.number), key.to_string());
-            let mut values = Vec::from((value.len() as u32).to_be_bytes());
-            values.extend_from_slice(value.as_bytes());
-            put_bind_written(&mut out, name.as_bytes(), 1, &values);
-            put_describe(&mut out, Target::Portal(b""));
-            put_execute(&mut out, b"", 0);
-            put_sync(&mut out);
-        }
+        let out = if is_prepared { self.asks_prepared(key) } else { query(&read(key)) };
         self.peer.send(&out).expect("it is taken");
         let read = self.hears();
         assert!(read >= least, "{read} of at least {least}");
+    }
+
+    /// Reads again and again without waiting, the first time more than is kept for several: what
+    /// it sees is never older than what it saw before.
+    fn reads_on(&mut self, key: usize) {
+        let least = self.acknowledged[key].load(Ordering::SeqCst);
+        let (long, text) = (query(&long(key)), query(&read(key)));
+        let prepared = self.asks_prepared(key);
+        let all = [&*long, &text, &prepared, &text, &prepared];
+        self.peer.send(&all.concat()).expect("it is taken");
+        let read: Vec<u64> = all.iter().map(|_| self.hears()).collect();
+        assert!(read[0] >= least && read.is_sorted(), "{read:?} of at least {least}");
     }
 
     fn writes(&mut self, key: usize) {
@@ -148,9 +167,9 @@ impl Racer<'_> {
                 2 => self.does_not_wait(key, &read(key), true),
                 3 => self.begins(key),
                 4 | 16 if turn % 5 == 0 => {
-                    let long = format!("SELECT n, long FROM counters WHERE k = {key}");
-                    self.does_not_wait(key, &long, turn % 2 == 0);
+                    self.does_not_wait(key, &long(key), turn % 2 == 0);
                 }
+                5 | 11 | 17 | 23 => self.reads_on(key),
                 turn => self.reads(key, turn % 2 == 0),
             }
         }
@@ -299,6 +318,7 @@ fn who_leaves_or_cancels_takes_the_answer_from_nobody() {
     for peer in &mut waiting[1..] {
         assert_eq!(peer.reply().expect("it is answered").value(), Some("3998000"));
     }
+    assert!(!cluster.log().contains("canceling statement"), "others waited for it");
     // The connection serves others, and it is the same.
     assert_eq!(asks(&mut cancelled, "SELECT 1").value(), Some("1"));
 }
@@ -355,7 +375,9 @@ fn what_is_not_the_same_at_any_moment_is_asked_by_itself() {
     let cluster = Cluster::start();
     let weir = on_one_connection(&cluster);
     let mut first = peer(&weir);
-    for sql in ["SELECT gen_random_uuid()", "SELECT random()", "SELECT clock_timestamp()"] {
+    for sql in
+        ["SELECT gen_random_uuid()", "SELECT random()", "SELECT clock_timestamp()", "SELECT now()"]
+    {
         let mut waiting = wait_together(&weir, &mut first, 4, sql);
         assert_eq!(asks(&mut first, "COMMIT").status, 'I');
         let replies = waiting.iter_mut().map(|peer| peer.reply().expect("it is answered"));

@@ -38,6 +38,9 @@ impl Session {
                     return self.lease(true).await;
                 }
                 self.take(len);
+                // What the client sends behind it waits until it is answered: that lane takes
+                // nothing else, and answers of another one could come before.
+                self.riding = None;
                 Ok(())
             }
             Ok(None) => self.lease(true).await,
