@@ -35,9 +35,10 @@ fn shard(server: &Influxd, policy: &str, time_ns: u64) -> Option<(u64, u64)> {
 #[test]
 fn what_a_policy_has_not_dropped_yet_is_copied_though_it_is_older_than_that_keeps() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let week = now - (now - MONDAY_NS) % WEEK_NS;
-    // The oldest group is dropped in three days, and most of it is older than points are kept.
-    let kept = now - week + 3 * DAY_NS;
+    // The oldest group is dropped in three days, and most of it is older than points are kept:
+    // that is longer than a group lasts, as the server wants it.
+    let end = now - (now - MONDAY_NS) % WEEK_NS - WEEK_NS;
+    let kept = now - end + 3 * DAY_NS;
     let (a, mut b) = (Influxd::start(), Influxd::start());
     let weir = start_applied(setup(&[("a", &a), ("b", &b)]));
     for statement in [
@@ -48,17 +49,17 @@ fn what_a_policy_has_not_dropped_yet_is_copied_though_it_is_older_than_that_keep
         assert!(answer["results"][0]["error"].is_null(), "{statement}: {answer}");
     }
     let hour = DAY_NS / 24;
-    let lines = (week - 2 * WEEK_NS..now).step_by(hour as usize);
+    let lines = (end - 2 * WEEK_NS..now).step_by(hour as usize);
     weir.must_write("db", &lines.map(|time| format!("m,x=1 v=1 {time}\n")).collect::<String>());
     // One that has nothing but such points.
-    let lines = (week - 6 * DAY_NS..week - 4 * DAY_NS).step_by(hour as usize);
+    let lines = (end - 6 * DAY_NS..end - 4 * DAY_NS).step_by(hour as usize);
     weir.must_write("db", &lines.map(|time| format!("old,x=1 v=1 {time}\n")).collect::<String>());
     weir.wait_delivered();
     let alter = format!("ALTER RETENTION POLICY p ON db DURATION {}s", kept / 1_000_000_000);
     assert!(!weir.query(&alter, &[]).text().contains("error"));
     for server in [&a, &b] {
         // As the check of every half hour does.
-        let (id, _) = shard(server, "p", week - 2 * WEEK_NS).unwrap();
+        let (id, _) = shard(server, "p", end - 2 * WEEK_NS).unwrap();
         server.ask(&format!("DROP SHARD {id}"), &[]);
     }
     assert_alike(&a, &b);
