@@ -199,7 +199,7 @@ impl<S: Opener> Future for Wait<S> {
 }
 
 impl<S: Opener> Drop for Wait<S> {
-    /// However it ends it was waited. A connection that came too late goes to the next in line.
+    /// The wait counts however it ends. A connection that came too late goes to the next in line.
     fn drop(&mut self) {
         self.group.count_wait(self.seat.since.elapsed());
         self.seat.gone.set(true);
