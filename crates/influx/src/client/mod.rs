@@ -3,6 +3,7 @@
 pub mod answer;
 mod dialling;
 mod greeting;
+mod lines;
 
 use std::fs;
 use std::path::Path;
@@ -25,6 +26,7 @@ use self::answer::{ANSWER_BYTES_MAX, Answer, Reply};
 use self::dialling::Dialling;
 pub use self::greeting::{Exchange, Greeting};
 use self::greeting::{Greeter, UnfitError};
+pub use self::lines::AnswerLines;
 use crate::settings::{BackendKind, Secret, ServerSettings};
 
 /// How long a TCP connect may take: a host that is gone must not cost a whole batch timeout.

@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::client::AnswerLines;
 use crate::front::answer::{Answer, Content};
 use crate::front::passed::Passed;
 
@@ -59,9 +60,7 @@ pub struct SeriesPart {
 /// An answer on its way.
 pub struct Documents {
     body: Option<Box<Passed>>,
-    buffer: BytesMut,
-    /// How much of the buffer has no end of a line.
-    looked_at: usize,
+    lines: AnswerLines,
     /// Whether the last result that came was to have more.
     is_partial: bool,
 }
@@ -69,18 +68,17 @@ pub struct Documents {
 impl Documents {
     /// The documents of an answer.
     pub fn of(answer: Answer) -> Self {
-        let (body, buffer) = match answer.into_body() {
-            Content::Passed(passed) => (Some(passed), BytesMut::new()),
-            Content::Full(bytes) => (None, BytesMut::from(&bytes[..])),
-            Content::Empty | Content::Streamed(_) => (None, BytesMut::new()),
+        let (body, lines) = match answer.into_body() {
+            Content::Passed(passed) => (Some(passed), AnswerLines::default()),
+            Content::Full(bytes) => (None, AnswerLines::of(&bytes)),
+            Content::Empty | Content::Streamed(_) => (None, AnswerLines::default()),
         };
-        Self { body, buffer, looked_at: 0, is_partial: false }
+        Self { body, lines, is_partial: false }
     }
 
     #[cfg(test)]
     pub fn of_text(text: &str) -> Self {
-        let buffer = BytesMut::from(text);
-        Self { body: None, buffer, looked_at: 0, is_partial: false }
+        Self { body: None, lines: AnswerLines::of(text.as_bytes()), is_partial: false }
     }
 
     /// Waits until the first document is here: until then another member can be asked instead.
@@ -89,12 +87,8 @@ impl Documents {
     /// That the answer broke off.
     pub async fn begin(&mut self) -> Result<(), String> {
         let first = self.line().await?;
-        let Some(mut first) = first else { return Err("it answered nothing".to_owned()) };
-        if first.last() != Some(&b'\n') {
-            first.extend_from_slice(b"\n");
-        }
-        first.unsplit(std::mem::take(&mut self.buffer));
-        self.buffer = first;
+        let Some(first) = first else { return Err("it answered nothing".to_owned()) };
+        self.lines.put_back(first);
         Ok(())
     }
 
@@ -126,17 +120,10 @@ impl Documents {
     /// The next line that is not empty.
     async fn line(&mut self) -> Result<Option<BytesMut>, String> {
         loop {
-            let end = memchr::memchr(b'\n', self.buffer.get(self.looked_at..).unwrap_or_default());
-            if let Some(end) = end {
-                let line = self.buffer.split_to(self.looked_at + end + 1);
-                self.looked_at = 0;
-                if line.trim_ascii().is_empty() {
-                    continue;
-                }
+            if let Some(line) = self.lines.take_line() {
                 return Ok(Some(line));
             }
-            self.looked_at = self.buffer.len();
-            if self.buffer.len() > DOCUMENT_BYTES_MAX {
+            if self.lines.bytes() > DOCUMENT_BYTES_MAX {
                 let most = DOCUMENT_BYTES_MAX >> 20;
                 return Err(format!("the rows of a set are longer than {most} MiB together"));
             }
@@ -146,14 +133,12 @@ impl Documents {
             };
             match frame {
                 Some(Ok(frame)) => {
-                    self.buffer.extend_from_slice(&frame.into_data().unwrap_or_default());
+                    self.lines.push(&frame.into_data().unwrap_or_default());
                 }
                 Some(Err(error)) => return Err(format!("the answer of a set broke off: {error}")),
                 None => {
-                    self.looked_at = 0;
                     self.body = None;
-                    let line = self.buffer.split();
-                    return Ok(Some(line).filter(|line| !line.trim_ascii().is_empty()));
+                    return Ok(self.lines.take_rest());
                 }
             }
         }

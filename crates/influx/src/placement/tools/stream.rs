@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use memchr::memchr;
 use serde::Deserialize;
 
 use super::failure::ClusterError;
 use super::rows::RowTable;
+use crate::client::AnswerLines;
 
 /// How long a server may take for the next bytes of its answer.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -21,9 +21,7 @@ const PIECE_BYTES_MAX: usize = 256 << 20;
 pub struct RowStream {
     member: String,
     body: Incoming,
-    read: BytesMut,
-    /// How much of what was read has no newline.
-    searched: usize,
+    lines: AnswerLines,
     tables: VecDeque<RowTable>,
 }
 
@@ -45,8 +43,8 @@ struct PieceResult {
 impl RowStream {
     /// Of the answer of a member.
     pub fn new(member: &str, body: Incoming) -> Self {
-        let (read, tables) = (BytesMut::new(), VecDeque::new());
-        Self { member: member.to_owned(), body, read, searched: 0, tables }
+        let (lines, tables) = (AnswerLines::default(), VecDeque::new());
+        Self { member: member.to_owned(), body, lines, tables }
     }
 
     /// The next table; `None` behind the last one.
@@ -72,17 +70,10 @@ impl RowStream {
     /// The next line that is not empty.
     async fn line(&mut self) -> Result<Option<BytesMut>, ClusterError> {
         loop {
-            let unseen = self.read.get(self.searched..).unwrap_or_default();
-            if let Some(at) = memchr(b'\n', unseen) {
-                let line = self.read.split_to(self.searched + at + 1);
-                self.searched = 0;
-                if !line.trim_ascii().is_empty() {
-                    return Ok(Some(line));
-                }
-                continue;
+            if let Some(line) = self.lines.take_line() {
+                return Ok(Some(line));
             }
-            self.searched = self.read.len();
-            if self.searched > PIECE_BYTES_MAX {
+            if self.lines.bytes() > PIECE_BYTES_MAX {
                 return Err(self.failed("5,000 rows of its answer are more than 256 MiB"));
             }
             let Ok(frame) = tokio::time::timeout(PATIENCE, self.body.frame()).await else {
@@ -90,16 +81,12 @@ impl RowStream {
             };
             match frame {
                 Some(Ok(frame)) => {
-                    self.read.extend_from_slice(&frame.into_data().unwrap_or_default());
+                    self.lines.push(&frame.into_data().unwrap_or_default());
                 }
                 Some(Err(error)) => {
                     return Err(self.failed(format!("its answer breaks off: {error}")));
                 }
-                None => {
-                    let rest = self.read.split();
-                    self.searched = 0;
-                    return Ok(Some(rest).filter(|rest| !rest.trim_ascii().is_empty()));
-                }
+                None => return Ok(self.lines.take_rest()),
             }
         }
     }
