@@ -25,7 +25,7 @@ pub use read::{
 };
 pub use sample::{Sample, SampledPoint, Sampler};
 pub use stamp::{StampError, StampTag};
-pub use write::{push_measurement, push_name, push_string, push_tag};
+pub use write::{push_measurement, push_name, push_string, push_tag, push_text};
 
 /// How [`normalise`] is to treat a body.
 #[derive(Clone, Copy, Debug)]

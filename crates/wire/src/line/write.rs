@@ -22,8 +22,13 @@ pub fn push_name(out: &mut Vec<u8>, name: &str) {
 /// Appends the value of a string field, in quotes. A newline in it stays as it is.
 pub fn push_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    push_escaped(out, text, b"\"\\");
+    push_text(out, text);
     out.push(b'"');
+}
+
+/// Appends a text as the value of a string field has it between its quotes.
+pub fn push_text(out: &mut Vec<u8>, text: &str) {
+    push_escaped(out, text, b"\"\\");
 }
 
 fn push_escaped(out: &mut Vec<u8>, text: &str, marks: &[u8]) {

@@ -380,14 +380,9 @@ fn several_types(measurement: &str, field: &str) -> QueryError {
 
 /// A text as line protocol has it between its quotes.
 fn escaped(value: &Value) -> Option<Vec<u8>> {
-    let text = value.as_str()?.as_bytes();
+    let text = value.as_str()?;
     let mut out = Vec::with_capacity(text.len());
-    for byte in text {
-        if matches!(byte, b'\\' | b'"') {
-            out.push(b'\\');
-        }
-        out.push(*byte);
-    }
+    line::push_text(&mut out, text);
     Some(out)
 }
 
