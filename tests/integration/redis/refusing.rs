@@ -1,6 +1,7 @@
 //! Servers that are there and refuse: loading, busy, full, replicas of others. Nothing is ejected
 //! for it, and nothing runs twice.
 
+use rig::beside::EndGuard;
 use rig::places;
 use rig::redis::Redis;
 use rig::wait;
@@ -41,15 +42,6 @@ fn scene(lines: &str) -> (Front, [Redis; 2]) {
     (Front { weir, list: format!("{{{tag}}}list") }, servers)
 }
 
-/// Whatever happens to a test, those that write end.
-struct Ends<'a>(&'a Load);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.ends();
-    }
-}
-
 impl Front {
     /// Waits until a write hears this, or that a connection was refused with this.
     fn hears(&self, word: &str) {
@@ -62,7 +54,7 @@ impl Front {
         let load = Load::default();
         let told: Vec<_> = std::thread::scope(|scope| {
             let load = &load;
-            let _ends = Ends(load);
+            let _end = EndGuard(&load.is_over);
             let writer = |name| scope.spawn(move || write(&self.weir, &self.list, name, load));
             let writers = ["a", "b", "c", "d"].map(writer);
             load.goes_on(50);
