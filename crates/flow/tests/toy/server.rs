@@ -159,13 +159,14 @@ impl Server {
         let mut reader = BufReader::new(connection);
         let (mut line, mut name) = (Vec::new(), b"nobody".to_vec());
         loop {
-            while self.is_deaf.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
             line.clear();
             match reader.read_until(b'\n', &mut line) {
                 Ok(n) if n > 0 && line.ends_with(b"\n") => {}
                 _ => return,
+            }
+            // Behind the read: what comes from now on is answered by nobody, the first, too.
+            while self.is_deaf.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
             }
             line.pop();
             let Some(reply) = self.answer(&line, &mut name, &mut reader) else { return };

@@ -13,21 +13,16 @@ use crate::stand::{Client, Stand, key_of, settings};
 const FILL: usize = 60_000;
 
 /// A server that reads nothing, with the way there full: what is asked now waits together. Gives
-/// the client whose requests fill it, how many these are, and how many of them are under way.
-fn fill(stand: &Stand, key: &str) -> (Client, usize, usize) {
-    let read = || stand.servers[0].read.load(Ordering::Relaxed);
-    let before = read();
+/// the client whose requests fill it, and how many these are: all of them are under way.
+fn fill(stand: &Stand, key: &str) -> (Client, usize) {
     stand.servers[0].is_deaf.store(true, Ordering::Relaxed);
     let (mut filler, mut count) = (stand.client(), 0);
     while !is_full(stand) {
         filler.send(format!("PUT {key} {FILL}\n{}", "x".repeat(FILL)));
         count += 1;
-        // The first one may find the server reading still.
-        stand.wait_until(|| in_flight(stand) + read() - before >= count);
+        stand.wait_for_in_flight(count);
     }
-    let under_way = count - (read() - before);
-    stand.wait_for_in_flight(under_way);
-    (filler, count, under_way)
+    (filler, count)
 }
 
 /// Whether the way takes no more, by far. For a moment it takes none while the kernel still makes
@@ -90,14 +85,14 @@ fn many_that_wait_for_the_same_ask_once_whoever_leaves_or_is_cancelled() {
     let stand = Stand::start(1, one_lane());
     let (key, other, fills) = (key_of(0, "k"), key_of(0, "other"), key_of(0, "fill"));
     assert_eq!(stand.client().put(&key, "value"), "+ok");
-    let (mut filler, count, under_way) = fill(&stand, &fills);
+    let (mut filler, count) = fill(&stand, &fills);
     let read = stand.servers[0].read.load(Ordering::Relaxed);
     let line = format!("GET {key}\n");
     let (first, _) = asks(&stand, &line);
-    assert_eq!(in_flight(&stand), under_way + 1);
+    assert_eq!(in_flight(&stand), count + 1);
     let mut waiting: Vec<_> = (0..20).map(|_| asks(&stand, &line)).collect();
     let (mut another, _) = asks(&stand, &format!("GET {other}\n"));
-    assert_eq!(in_flight(&stand), under_way + 2, "they wait with the first");
+    assert_eq!(in_flight(&stand), count + 2, "they wait with the first");
     // The first leaves, and one of the others; a third one is cancelled, and asks something else.
     drop(first);
     drop(waiting.pop());
@@ -115,8 +110,8 @@ fn many_that_wait_for_the_same_ask_once_whoever_leaves_or_is_cancelled() {
     assert_eq!(waiting[0].0.hear().unwrap(), "+ok");
     assert_eq!(cancelled.ask(&line), "$3 new");
     let asked = stand.servers[0].read.load(Ordering::Relaxed) - read;
-    let more = asked.checked_sub(under_way);
-    assert_eq!(more, Some(4), "{asked} with {under_way}: two reads, a write, and a read");
+    let more = asked.checked_sub(count);
+    assert_eq!(more, Some(4), "{asked} with {count}: two reads, a write, and a read");
     assert_eq!(shared(&stand), 20, "of those who have left, too");
 }
 
@@ -125,13 +120,13 @@ fn a_read_behind_its_own_write_is_asked_by_itself() {
     let stand = Stand::start(1, one_lane());
     let (key, fills) = (key_of(0, "k"), key_of(0, "fill"));
     assert_eq!(stand.client().put(&key, "old"), "+ok");
-    let (mut filler, count, under_way) = fill(&stand, &fills);
+    let (mut filler, count) = fill(&stand, &fills);
     let (mut first, _) = asks(&stand, &format!("GET {key}\n"));
     // Its write is behind the first one's read.
     let (mut writer, id) = asks(&stand, &format!("PUT {key} 3\nnew"));
     writer.send(format!("GET {key}\n"));
     stand.wait_until(|| unanswered(&stand, id) == 2);
-    assert_eq!(in_flight(&stand), under_way + 3);
+    assert_eq!(in_flight(&stand), count + 3);
     stand.servers[0].is_deaf.store(false, Ordering::Relaxed);
     (0..count).for_each(|_| assert_eq!(filler.hear().unwrap(), "+ok"));
     assert_eq!(first.hear().unwrap(), "$3 old");
@@ -147,18 +142,20 @@ fn who_has_not_taken_its_answers_joins_nobody() {
     assert_eq!(stand.client().put(&long, &"v".repeat(60_000)), "+ok");
     let mut slow = stand.client();
     let id = slow.ask("ID\n")[1..].parse().unwrap();
-    let mut answers = 0;
+    let read = || stand.servers[0].read.load(Ordering::Relaxed);
+    let (before, mut answers) = (read(), 0);
     while unread(&stand, id) == 0 {
         slow.send(format!("GET {long}\n"));
         answers += 1;
-        stand.wait_until(|| unanswered(&stand, id) == 0);
+        // One at a time: with more of them unread, the lane waits for their reader.
+        stand.wait_until(|| read() == before + answers && unanswered(&stand, id) == 0);
     }
-    let (mut filler, count, under_way) = fill(&stand, &fills);
+    let (mut filler, count) = fill(&stand, &fills);
     let line = format!("GET {key}\n");
     let (mut first, _) = asks(&stand, &line);
     slow.send(&line);
     stand.wait_until(|| unanswered(&stand, id) == 1);
-    assert_eq!(in_flight(&stand), under_way + 2, "what it reads is of its own request");
+    assert_eq!(in_flight(&stand), count + 2, "what it reads is of its own request");
     stand.servers[0].is_deaf.store(false, Ordering::Relaxed);
     (0..count).for_each(|_| assert_eq!(filler.hear().unwrap(), "+ok"));
     assert_eq!(first.hear().unwrap(), "$5 value");
@@ -178,9 +175,9 @@ fn who_joined_a_long_reply_or_a_lost_lane_asks_alone_and_before_what_it_sent_beh
     for (key, is_cut) in [(&long, false), (&short, true)] {
         let line = format!("GET {key}\n");
         let before = stand.client().ask(&line);
-        let (mut filler, count, under_way) = fill(&stand, &fills);
+        let (mut filler, count) = fill(&stand, &fills);
         let mut waiting: Vec<_> = (0..5).map(|_| asks(&stand, &line)).collect();
-        assert_eq!(in_flight(&stand), under_way + 1);
+        assert_eq!(in_flight(&stand), count + 1);
         for (n, (client, _)) in waiting.iter_mut().enumerate() {
             client.send(format!("PUT {key} 1\n{n}"));
         }
@@ -195,8 +192,11 @@ fn who_joined_a_long_reply_or_a_lost_lane_asks_alone_and_before_what_it_sent_beh
         // Others may have written by the time that one asks again. It has not itself.
         assert!(heard.iter().enumerate().all(|(n, of)| *of != format!("$1 {n}")), "{heard:.40?}");
         assert_eq!(heard[0], before);
-        for (client, _) in &mut waiting {
-            assert_eq!(client.hear().unwrap(), "+ok");
+        for (n, (client, _)) in waiting.iter_mut().enumerate() {
+            let heard = client.hear().unwrap();
+            // The first one's write is behind its read on the lane, and may have gone out with it.
+            let may_have_run = is_cut && n == 0 && heard == "-may have run";
+            assert!(heard == "+ok" || may_have_run, "{n}: {heard}");
         }
         assert!(stand.client().ask(&line).starts_with("$1 "));
     }
