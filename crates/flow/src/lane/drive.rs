@@ -253,11 +253,14 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
         let outcome = self.patience.look(reply, Instant::now);
         // Who is behind a large reply waits for as long as its client takes it: nobody else is to.
         self.shared.stalled.set(outcome == Outcome::Wait || is_large);
+        // It was not the server that was silent, up to now.
+        if self.shared.untaken.replace(outcome == Outcome::Wait) {
+            self.shared.heard.set(Instant::now());
+        }
         match outcome {
-            Outcome::Wait => self.shared.heard.set(Instant::now()),
             Outcome::Kept => self.owner.kept(),
             Outcome::Over => self.owner.out_of_patience(),
-            Outcome::Read | Outcome::End => {}
+            Outcome::Read | Outcome::Wait | Outcome::End => {}
         }
         self.wake_at(self.patience.until(), cx);
         outcome

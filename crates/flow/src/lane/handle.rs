@@ -22,6 +22,8 @@ pub(super) struct Shared<P, T> {
     pub(super) wanted: Cell<bool>,
     /// A reply is large, or not taken as fast as it comes: no request is taken meanwhile.
     pub(super) stalled: Cell<bool>,
+    /// The server is not read from until a client has taken what came for it.
+    pub(super) untaken: Cell<bool>,
     pub(super) quarantined: Cell<bool>,
     pub(super) closed: Cell<bool>,
     handles: Cell<usize>,
@@ -37,6 +39,7 @@ impl<P: Protocol, T> Shared<P, T> {
             heard: Cell::new(Instant::now()),
             wanted: Cell::new(false),
             stalled: Cell::new(false),
+            untaken: Cell::new(false),
             quarantined: Cell::new(false),
             closed: Cell::new(false),
             handles: Cell::new(0),
@@ -188,6 +191,9 @@ impl<P: Protocol, T> Handle<P, T> {
 
     /// For how long the server has sent nothing that could have been read.
     pub fn silence(&self, now: Instant) -> Duration {
+        if self.0.untaken.get() {
+            return Duration::ZERO;
+        }
         now.saturating_duration_since(self.0.heard.get())
     }
 

@@ -63,6 +63,8 @@ pub struct Client<S: Service> {
     /// It is there to be sent what it has not asked for.
     is_listening: Cell<bool>,
     pub(super) keeps: Cell<Keeps>,
+    /// When it was last seen to have answers that it had not taken.
+    untaken_at: Cell<Option<Instant>>,
     /// Its task does not read, since too much waits.
     pub(super) is_paused: Cell<bool>,
     /// Its task has something to look at.
@@ -125,6 +127,7 @@ impl<S: Service> Client<S> {
             is_over: Cell::new(false),
             is_listening: Cell::new(false),
             keeps: Cell::new(Keeps::Nothing),
+            untaken_at: Cell::new(None),
             is_paused: Cell::new(false),
             is_called: Cell::new(false),
             waker: RefCell::default(),
@@ -375,11 +378,14 @@ impl<S: Service> Client<S> {
         self.count_held(None);
         let timeout = self.fabric.settings().timeout;
         let is_paused = self.fabric.paused().is_some();
+        if self.outlet.spilled() > 0 {
+            self.untaken_at.set(Some(now));
+        }
         let head = self.line.borrow().requests().start;
         loop {
             let first = self.asked.borrow().front().copied();
             let Some(first) = first else { return };
-            let since = self.fabric.waits_since(first.at);
+            let since = self.waits_since(first.at);
             let is_held = is_paused && self.is_pending(first.request);
             let is_late = !is_held && now.saturating_duration_since(since) >= timeout;
             // What has begun ends with its lane, or with the client.
@@ -394,6 +400,12 @@ impl<S: Service> Client<S> {
                 self.give_up(place, &Unanswered::Late { server: first.server, may_have_run });
             }
         }
+    }
+
+    /// When the clock of a request begins that came at this moment: a client that does not take
+    /// its answers is not kept waiting for the next one.
+    fn waits_since(&self, came: Instant) -> Instant {
+        self.fabric.waits_since(came).max(self.untaken_at.get().unwrap_or(came))
     }
 
     /// Whether nothing of a request was sent yet.

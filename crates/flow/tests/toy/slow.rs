@@ -192,6 +192,30 @@ fn who_waits_for_its_own_answers_may_take_its_time() {
     assert_eq!(client.hear().unwrap(), "$1 x");
 }
 
+#[test]
+fn who_leaves_its_own_answers_for_longer_than_the_timeout_has_them_all() {
+    let timeout = Duration::from_millis(300);
+    let stand = Stand::start(1, Settings { timeout, ..settings() });
+    let (key, size) = (key_of(0, "k"), size_of_zeros(0, 30_000));
+    let mut client = stand.client();
+    assert_eq!(client.put(&key, "x"), "+ok");
+    // More than the way to it holds.
+    client.send(format!("GET {}\n", key_of_zeros(0, size)).repeat(2000));
+    for _ in 0..2 {
+        std::thread::sleep(timeout * 5);
+        hear_zeros(&mut client, 500, size);
+    }
+    std::thread::sleep(timeout * 5);
+    client.send(format!("GET {key}\n"));
+    hear_zeros(&mut client, 1000, size);
+    assert_eq!(client.hear().unwrap(), "$1 x");
+    // Once it has taken them, a server that is silent is told of as ever.
+    stand.servers[0].hang(true);
+    let heard = client.ask(format!("GET {key}\n"));
+    stand.servers[0].hang(false);
+    assert_eq!(heard, "-may have run: late");
+}
+
 /// A key for so many bytes that the server makes up.
 fn key_of_zeros(server: usize, size: usize) -> String {
     format!("zeros-{}", size_of_zeros(server, size))
