@@ -180,8 +180,10 @@ fn a_merge_writes_one_series_of_all_parts_and_a_part_refuses_to() {
     }
     shows_the_report(|q| asked(&store, q), place, "all");
     for q in QUERIES.into_iter().chain(QUERIES_OF_4026) {
-        let theirs = influxd.ask(q, &[("db", "load")]);
-        assert_eq!(asked(&store, q)["results"], theirs["results"], "{q}");
+        // Windows go on to this moment: one more may begin between two answers.
+        let (first, theirs) = (asked(&store, q), influxd.ask(q, &[("db", "load")]));
+        let same = [first, asked(&store, q)].map(|ours| ours["results"] == theirs["results"]);
+        assert_ne!(same, [false, false], "{q}: {} for {theirs}", asked(&store, q));
     }
 }
 
