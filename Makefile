@@ -94,7 +94,7 @@ fuzz:
 	@scripts/fuzz $(FUZZ_SECONDS)
 
 docs:
-	UPDATE=1 $(CARGO) test --package weir --bins --test suite reference
+	UPDATE=1 $(CARGO) test --workspace --bin weir --test suite reference
 	$(CARGO) run --package weir-bench -- --figures
 
 # What packages install: the release build without its debug sections, which lie beside it.

@@ -151,7 +151,8 @@ impl Limits {
             closed: Slow::ALL.map(|slow| {
                 registry.counter(
                     "weir_connections_slow_total",
-                    "Connections closed because the client took too long.",
+                    "Connections closed because the client took too long, by phase: idle, \
+                     header, body, write, or spill for answers left unread.",
                     &[("listener", name), ("phase", slow.name())],
                 )
             }),

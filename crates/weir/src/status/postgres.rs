@@ -47,8 +47,8 @@ impl fmt::Display for PostgresView<'_> {
         }
         writeln!(f)?;
         let head = [
-            "database", "user", "mode", "clients", "waiting", "longest", "pinned", "leased",
-            "idle", "lanes", "on lanes",
+            "database", "user", "mode", "active", "waiting", "longest", "pinned", "leased", "idle",
+            "lanes", "on lanes",
         ];
         let mut pools: Vec<&Pool> = status.pools.iter().collect();
         pools.sort_by(|left, right| {
