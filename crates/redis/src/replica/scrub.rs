@@ -82,20 +82,21 @@ impl Scrubber {
     pub fn run(&mut self, inbox: &Inbox) {
         while !inbox.is_closed() {
             let damage = self.look(inbox);
-            // A generation that another is to take the place of.
-            let left = self.unfit.or_else(|| damage.as_ref().and_then(|_| self.number()));
+            // A generation that another is to take the place of, or none at all yet.
+            let is_awaited = self.unfit.is_some() || damage.is_some();
+            let left = is_awaited.then(|| self.number());
             if let Some(Damage { name, why }) = damage {
                 inbox.push(Order::Damaged(name, why));
             }
             let (looked, wait) = (Instant::now(), self.every.min(LOOK_EVERY));
-            let is_there = |this: &Self| left.is_none() || this.number() == left;
+            let is_there = |this: &Self| left.is_none_or(|number| this.number() == number);
             while looked.elapsed() < wait && !inbox.is_closed() && is_there(self) {
                 sleep(STEP);
             }
         }
     }
 
-    /// The number of the generation that is there.
+    /// The number of the generation that is there, if one is.
     fn number(&self) -> Option<u64> {
         self.manifest().ok().flatten().map(|manifest| manifest.number())
     }
@@ -275,5 +276,33 @@ impl Read for Paced<'_> {
             self.ahead += Duration::from_secs_f64(read as f64 / self.rate as f64);
         }
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use watch::metrics::Registry;
+
+    use super::super::inbox::{Inbox, Order};
+    use super::super::state::State;
+    use super::Scrubber;
+
+    #[test]
+    fn before_the_first_generation_the_disks_thread_is_asked_once_and_not_without_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = State::new("m", &Registry::new());
+        let mut scrubber = Scrubber::new(dir.path(), state, 0, Duration::from_secs(60));
+        scrubber.begin(false);
+        let inbox = Inbox::new(1024);
+        thread::scope(|scope| {
+            scope.spawn(|| scrubber.run(&inbox));
+            thread::sleep(Duration::from_millis(300));
+            inbox.close();
+        });
+        let (orders, _) = inbox.take().unwrap();
+        assert!(matches!(orders.as_slices(), ([Order::RestoreManifest], [])), "{}", orders.len());
     }
 }
