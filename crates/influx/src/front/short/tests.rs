@@ -1,6 +1,5 @@
 //! What becomes of connections when something on the short way breaks, over real sockets.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -22,7 +21,7 @@ use tokio::runtime::Builder;
 use watch::metrics::Registry;
 
 use super::{Connection, Left, Member, Short, Step, serve};
-use crate::front::stamp::Stamp;
+use crate::front::stamp::{Stamp, StampRules};
 use crate::front::writer::ConnectionSource;
 
 /// Longer than anything here takes.
@@ -63,7 +62,7 @@ async fn turns(short: Rc<Short>) {
 /// A connection, on the short way and then on the long one, where each byte comes back as `L`.
 async fn connection(short: Rc<Short>, stream: Stream, peer: SocketAddr, drain: Drain) {
     let connection = Rc::new(Connection {
-        stamp: Stamp::of(&BTreeMap::new(), peer),
+        stamp: Stamp::of(&StampRules::default(), peer),
         source: ConnectionSource::new(peer),
         progress: stream.progress().clone(),
         peer: peer.ip(),

@@ -288,7 +288,7 @@ impl Turns<'_> {
     fn look(&self, member: &Member, bytes: &[u8], again: bool) -> Turn {
         let (progress, connection) = (member.bare.progress(), &member.connection);
         let live = self.front.gateway.live();
-        match cut(bytes, live.settings.max_header_size.len(), live.limits.body_max) {
+        match cut(bytes, live.limits.head_max, live.limits.body_max) {
             RequestFraming::Other => Turn::Other,
             RequestFraming::Nothing => {
                 progress.idle();
