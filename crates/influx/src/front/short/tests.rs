@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::Builder;
 use watch::metrics::Registry;
 
-use super::{Connection, Left, Member, Short, Step, serve};
+use super::{Connection, Input, Left, Member, Short, Step, serve};
 use crate::front::stamp::{Stamp, StampRules};
 use crate::front::writer::ConnectionSource;
 
@@ -134,6 +134,19 @@ impl Client {
         let mut answer = [0];
         self.0.read_exact(&mut answer).ok().map(|()| answer[0].into())
     }
+}
+
+#[test]
+fn a_socket_that_has_ended_is_read_until_that_shows() {
+    for before in [Input::Drained, Input::Waiting] {
+        assert_eq!(before.announced(false), Input::Waiting);
+        assert_eq!(before.announced(true), Input::Ending);
+    }
+    assert_eq!(Input::Waiting.after_read(true), Input::Waiting);
+    assert_eq!(Input::Waiting.after_read(false), Input::Drained);
+    // What was said of the end before holds, though less is said later.
+    assert_eq!(Input::Ending.announced(false), Input::Ending);
+    assert_eq!(Input::Ending.after_read(false), Input::Ending);
 }
 
 #[test]
