@@ -205,6 +205,29 @@ pub struct Command {
     speed: Speed,
     #[command(flatten)]
     means: Means,
+    #[command(flatten)]
+    findings: Findings,
+    #[command(flatten)]
+    shared: SharedRun,
+    #[command(flatten)]
+    agents: AgentOptions,
+    #[command(flatten)]
+    stream: StreamOptions,
+    #[command(flatten)]
+    place: results::ResultsPlace,
+    #[command(flatten)]
+    demands: Demands,
+    /// Beyond what it is INVALID, where a run file says so.
+    #[arg(skip)]
+    thresholds: Thresholds,
+    /// The options that were given, as a run file has them.
+    #[arg(skip)]
+    given: toml::Table,
+}
+
+/// What is to be found out besides how fast the answers are.
+#[derive(Debug, Args)]
+struct Findings {
     /// Keeps a ledger of which writes were sent and answered, for `weir load verify DIR`: of
     /// influx-write, of what scripts put into weir_ledger, and of Redis's set and rpush
     #[arg(long, conflicts_with = "find_limit")]
@@ -216,14 +239,11 @@ pub struct Command {
     #[arg(long, value_name = "DEMAND")]
     #[arg(conflicts_with_all = ["closed", "rate", "ramp_to", "steps", "duration"])]
     find_limit: Option<Gate>,
-    #[command(flatten)]
-    shared: SharedRun,
-    #[command(flatten)]
-    agents: AgentOptions,
-    #[command(flatten)]
-    stream: StreamOptions,
-    #[command(flatten)]
-    place: results::ResultsPlace,
+}
+
+/// What the run has to reach.
+#[derive(Debug, Args)]
+struct Demands {
     /// What the run must reach, as 'p99<20ms', 'service p50<1ms', 'errors<0.1%', 'rate>1900' or
     /// 'p99<50ms in any 10s'; a miss is exit code 3. May be given several times
     #[arg(long, value_name = "DEMAND")]
@@ -231,12 +251,6 @@ pub struct Command {
     /// The same, looked at each second: the first miss ends the run
     #[arg(long, value_name = "DEMAND")]
     abort: Vec<Gate>,
-    /// Beyond what it is INVALID, where a run file says so.
-    #[arg(skip)]
-    thresholds: Thresholds,
-    /// The options that were given, as a run file has them.
-    #[arg(skip)]
-    given: toml::Table,
 }
 
 /// What a load is called that has none beside it.
@@ -326,7 +340,7 @@ impl Command {
 
     /// Refuses rows that are used once each where the load is begun again at each rate.
     fn check_rows(&self, workload: &impl Workload) -> Result<(), Failure> {
-        if self.find_limit.is_some() && workload.requests_max().is_some() {
+        if self.findings.find_limit.is_some() && workload.requests_max().is_some() {
             let words = "--find-limit uses rows again at each rate, and =once forbids it";
             return Err(Failure::other(words));
         }
@@ -336,10 +350,10 @@ impl Command {
     /// Makes what is missing on the server, where that is asked for.
     fn make_missing(&self, inputs: &Inputs) -> Result<(), Failure> {
         match &self.options {
-            WorkloadOptions::Postgres(options) if options.preparation.prepare => {
-                options.prepare(self.ledger.then_some(0), self, inputs)
+            WorkloadOptions::Postgres(options) if options.prepare => {
+                options.prepare(self.findings.ledger.then_some(0), self, inputs)
             }
-            WorkloadOptions::InfluxWrite(options) if options.preparation.prepare => {
+            WorkloadOptions::InfluxWrite(options) if options.prepare => {
                 self.ask(&mut options.missing_database(&self.url)?, inputs)
             }
             _ => Ok(()),
@@ -388,7 +402,7 @@ impl Command {
             threads: self.means.threads,
             timeout: self.means.timeout.get(),
             think: self.speed.think,
-            abort: self.abort.clone(),
+            abort: self.demands.abort.clone(),
             thresholds: self.thresholds,
             stop,
             ..Plan::new(self.target(inputs)?, self.speed.pace()?)

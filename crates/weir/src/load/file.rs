@@ -236,7 +236,7 @@ mod tests {
         let first = command(text).unwrap();
         let again = command(&first.given.to_string()).unwrap();
         assert_eq!(first.given, again.given);
-        assert_eq!((again.speed.rate, again.require.len()), (7.0, 2));
+        assert_eq!((again.speed.rate, again.demands.require.len()), (7.0, 2));
         assert!(first.given.contains_key("mix") && !first.given.contains_key("threads"));
         assert!(table("a = ").is_err());
     }
@@ -250,7 +250,7 @@ mod tests {
         let own = over(&["--rate", "9", "--out", "there", "--require", "p99<1s"]).unwrap();
         let text = "url = 'http://h'\nrate = 5\nrequire = ['max<1s', 'errors<1']";
         let command = crate::load::mix::loads(text, own).unwrap().remove(0).1;
-        assert_eq!((command.speed.rate, command.require.len()), (9.0, 1));
+        assert_eq!((command.speed.rate, command.demands.require.len()), (9.0, 1));
         for (words, part) in [
             (&["http://h"][..], "the file has the URL"),
             (&["--rats", "9"], "'--rats'"),
@@ -271,7 +271,7 @@ mod tests {
         let read = command(text).unwrap();
         assert_eq!(read.speed.rate, 7.0);
         assert!(read.speed.poisson && !read.speed.closed);
-        assert_eq!((read.require.len(), read.url.host()), (2, "h"));
+        assert_eq!((read.demands.require.len(), read.url.host()), (2, "h"));
         assert_eq!(read.options.name(), "postgres");
         assert_eq!(read.speed.duration.to_string(), "3s");
     }

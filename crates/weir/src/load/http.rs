@@ -18,15 +18,6 @@ use super::inputs::Inputs;
 use crate::exit::Failure;
 pub use steps::{KEY, KEYS, StepTable, parse};
 
-/// The headers of what is HTTP.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "HTTP and InfluxDB")]
-pub struct Headers {
-    /// A header, as 'Name: value'; may be given several times
-    #[arg(long, short = 'H', value_name = "HEADER", value_parser = header)]
-    pub header: Vec<(String, String)>,
-}
-
 /// What the requests look like.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "HTTP")]
@@ -60,9 +51,10 @@ pub struct HttpOptions {
     /// A connection ends after so many requests; without it the server ends it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     requests_per_connection: Option<u32>,
-    // It has a heading of its own, under which stands all that follows.
-    #[command(flatten)]
-    pub headers: Headers,
+    /// A header, as 'Name: value'; may be given several times
+    #[arg(long, short = 'H', value_name = "HEADER", value_parser = header)]
+    #[arg(help_heading = "HTTP and InfluxDB")]
+    pub header: Vec<(String, String)>,
 }
 
 /// Bytes of a file of bodies, targets, steps or a script.
@@ -110,7 +102,7 @@ impl HttpOptions {
         let own_steps = self.user_steps.as_deref().map(read_steps).transpose()?;
         let method = self.method.clone().unwrap_or_else(|| "GET".to_owned());
         let body = body(inputs, self.body.as_deref().unwrap_or_default())?;
-        let request = Request { method, headers: self.headers.header.clone(), body };
+        let request = Request { method, headers: self.header.clone(), body };
         let tables: Option<&[StepTable]> = match (&own_steps, &*self.steps) {
             (None, []) => None,
             (Some(steps), []) => Some(steps),

@@ -1,13 +1,11 @@
 //! What a load of InfluxDB's writes is made of.
 
 use clap::Args;
-use meter::http::Http;
+use meter::http::{Http, header};
 use meter::influx::{Options, Rows, Writes};
 use meter::url::Url;
 
-use super::http::Headers;
 use super::inputs::Inputs;
-use super::workload::PrepareFlag;
 use crate::exit::Failure;
 
 /// Which points are written, and where to.
@@ -32,11 +30,13 @@ pub struct InfluxOptions {
     /// Compress requests with gzip
     #[arg(long)]
     gzip: bool,
-    // Each of these has a heading of its own, under which stands all that follows.
-    #[command(flatten)]
-    pub headers: Headers,
-    #[command(flatten)]
-    pub preparation: PrepareFlag,
+    // Its text is that of HTTP's option, which has the same name.
+    #[arg(long, short = 'H', value_name = "HEADER", value_parser = header)]
+    #[arg(help_heading = "HTTP and InfluxDB")]
+    pub header: Vec<(String, String)>,
+    // And that of PostgreSQL's.
+    #[arg(long, help_heading = "PostgreSQL and InfluxDB")]
+    pub prepare: bool,
 }
 
 impl InfluxOptions {
@@ -63,13 +63,13 @@ impl InfluxOptions {
             start_ns: inputs.begin_ns,
             seed,
         };
-        Writes::new(url, &self.headers.header, options).map_err(Failure::other)
+        Writes::new(url, &self.header, options).map_err(Failure::other)
     }
 
     /// The request that makes the database.
     pub fn missing_database(&self, url: &Url) -> Result<Http, Failure> {
         let named = "--prepare makes the database that --db names, and there is none";
         let database = self.db.as_deref().ok_or_else(|| Failure::other(named))?;
-        Writes::preparation(url, &self.headers.header, database).map_err(Failure::other)
+        Writes::preparation(url, &self.header, database).map_err(Failure::other)
     }
 }

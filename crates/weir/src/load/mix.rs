@@ -273,7 +273,10 @@ mod tests {
         let of = |at: usize| &read[at].1;
         assert_eq!((of(0).speed.rate, of(1).speed.rate), (1000.0, 5.0));
         assert_eq!((of(0).means.connections, of(1).means.connections), (64, 3));
-        assert_eq!((of(0).require.len(), of(1).speed.duration.to_string()), (1, "5s".to_owned()));
+        assert_eq!(
+            (of(0).demands.require.len(), of(1).speed.duration.to_string()),
+            (1, "5s".to_owned())
+        );
         // They are the same when they are written down and read again.
         let given: Vec<_> =
             read.iter().map(|(name, of)| (name.clone(), of.given.clone())).collect();

@@ -14,8 +14,6 @@ use serde::{Deserialize, Serialize};
 use super::Command;
 use super::http::read_text;
 use super::inputs::Inputs;
-use super::redis::KeyOrder;
-use super::workload::PrepareFlag;
 use crate::exit::Failure;
 
 /// What an error ends with where the database of a URL is not there.
@@ -51,11 +49,13 @@ pub struct PostgresOptions {
     /// A variable that scripts begin with, as name=7; may be given several times
     #[arg(long, short = 'D', value_name = "NAME=N", value_parser = variable)]
     define: Vec<(String, i64)>,
-    // Each of these has a heading of its own, under which stands all that follows.
-    #[command(flatten)]
-    order: KeyOrder,
-    #[command(flatten)]
-    pub preparation: PrepareFlag,
+    /// In which order keys come: uniform, sequence, zipf, zipf:1.2, or special as sysbench's
+    #[arg(long, value_name = "ORDER", default_value = "uniform")]
+    #[arg(help_heading = "Redis and PostgreSQL")]
+    key_order: Order,
+    /// Makes what is missing before the load: the database, and tables of scripts that are built in
+    #[arg(long, help_heading = "PostgreSQL and InfluxDB")]
+    pub prepare: bool,
 }
 
 fn variable(text: &str) -> Result<(String, i64), String> {
@@ -90,7 +90,7 @@ impl PostgresOptions {
             table_size: self.table_size,
             scale: self.scale,
             variables: self.define.clone(),
-            order: self.order.key_order,
+            order: self.key_order,
             seed,
             run: run.map(u64::cast_signed),
             ..inputs.login()

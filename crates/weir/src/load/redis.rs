@@ -7,15 +7,6 @@ use meter::url::Url;
 
 use crate::exit::Failure;
 
-/// In which order keys come.
-#[derive(Debug, Clone, Copy, Args)]
-#[command(next_help_heading = "Redis and PostgreSQL")]
-pub struct KeyOrder {
-    /// In which order keys come: uniform, sequence, zipf, zipf:1.2, or special as sysbench's
-    #[arg(long, value_name = "ORDER", default_value = "uniform")]
-    pub key_order: Order,
-}
-
 /// What of Redis is asked.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Redis")]
@@ -32,9 +23,10 @@ pub struct RedisOptions {
     /// Commands of a request
     #[arg(long, value_name = "N", default_value_t = 1)]
     pipeline: u32,
-    // It has a heading of its own, under which stands all that follows.
-    #[command(flatten)]
-    order: KeyOrder,
+    // Its text is that of PostgreSQL's option, which has the same name.
+    #[arg(long, value_name = "ORDER", default_value = "uniform")]
+    #[arg(help_heading = "Redis and PostgreSQL")]
+    key_order: Order,
 }
 
 impl RedisOptions {
@@ -42,7 +34,7 @@ impl RedisOptions {
     pub fn workload(&self, url: &Url, seed: u64, run: Option<u64>) -> Result<Redis, Failure> {
         let options = Options {
             keys: self.keys,
-            order: self.order.key_order,
+            order: self.key_order,
             sizes: self.size,
             pipeline: self.pipeline,
             seed,

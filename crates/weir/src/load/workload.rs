@@ -37,15 +37,6 @@ struct WorkloadName {
     workload: Option<NamedWorkload>,
 }
 
-/// What of a server may be missing before a load.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "PostgreSQL and InfluxDB")]
-pub struct PrepareFlag {
-    /// Makes what is missing before the load: the database, and tables of scripts that are built in
-    #[arg(long)]
-    pub prepare: bool,
-}
-
 /// A workload, before its options are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -210,8 +201,8 @@ impl WorkloadOptions {
     /// The headers that each request has, of what is HTTP.
     pub fn headers(&self) -> &[(String, String)] {
         match self {
-            Self::Http(options) => &options.headers.header,
-            Self::InfluxWrite(options) => &options.headers.header,
+            Self::Http(options) => &options.header,
+            Self::InfluxWrite(options) => &options.header,
             Self::Postgres(_) | Self::Redis(_) | Self::Dubbo(_) => &[],
         }
     }
