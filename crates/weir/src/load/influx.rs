@@ -4,12 +4,16 @@ use clap::Args;
 use meter::http::{Http, header};
 use meter::influx::{Options, Rows, Writes};
 use meter::url::Url;
+use serde::Deserialize;
 
+use super::http::headers;
 use super::inputs::Inputs;
+use super::values;
 use crate::exit::Failure;
 
 /// Which points are written, and where to.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[command(next_help_heading = "InfluxDB (--workload influx-write)")]
 pub struct InfluxOptions {
     /// The database; without it the URL's path says where to write, as /api/v2/write?bucket=b
@@ -17,6 +21,7 @@ pub struct InfluxOptions {
     db: Option<String>,
     /// What points look like: report, jmeter or cpu-only
     #[arg(long, value_name = "KIND", default_value = "report")]
+    #[serde(deserialize_with = "values::text")]
     rows: Rows,
     /// Points of a request
     #[arg(long, value_name = "N", default_value_t = 30)]
@@ -33,6 +38,7 @@ pub struct InfluxOptions {
     // Its text is that of HTTP's option, which has the same name.
     #[arg(long, short = 'H', value_name = "HEADER", value_parser = header)]
     #[arg(help_heading = "HTTP and InfluxDB")]
+    #[serde(deserialize_with = "headers")]
     pub header: Vec<(String, String)>,
     // And that of PostgreSQL's.
     #[arg(long, help_heading = "PostgreSQL and InfluxDB")]

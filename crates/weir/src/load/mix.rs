@@ -6,7 +6,8 @@ use std::time::Duration;
 use meter::verdict::{THRESHOLDS, Thresholds};
 use toml::{Table, Value};
 
-use super::file::{URL, command, known, table};
+use super::entries::{Entries, parse};
+use super::file::{URL, command};
 use super::{Command, LOAD as ALONE};
 
 /// The tables of loads, and that of thresholds.
@@ -46,14 +47,15 @@ const RATES: [&str; 3] = ["rate", "ramp-to", "steps"];
 /// The loads that a file's text describes, with their names. What is in `over` stands in place of
 /// what the file has above its loads.
 pub fn loads(text: &str, over: Table) -> Result<Vec<(String, Command)>, String> {
-    let mut whole = table(text)?;
-    whole.extend(over);
-    let verdict = whole.remove(VERDICT);
+    let (mut whole, tables) = parse(text, LOAD)?;
+    whole.extend(Entries::of_options(over));
+    let verdict = whole.remove(VERDICT).map(|entry| entry.value);
     let thresholds = verdict.as_ref().map_or(Ok(THRESHOLDS), thresholds)?;
-    let mut loads = match whole.remove(LOAD) {
-        None => vec![(ALONE.to_owned(), command(&whole)?)],
-        Some(Value::Array(tables)) => several(&whole, &tables)?,
-        Some(_) => return Err(format!("{LOAD} is a list of tables: write [[{LOAD}]]")),
+    let line = whole.line(LOAD);
+    let mut loads = match whole.remove(LOAD).map(|entry| entry.value) {
+        None => vec![(ALONE.to_owned(), command(whole)?)],
+        Some(Value::Array(list)) if list.len() == tables.len() => several(&whole, tables)?,
+        Some(_) => return Err(format!("{line}{LOAD} is a list of tables: write [[{LOAD}]]")),
     };
     for (_, load) in &mut loads {
         load.thresholds = thresholds;
@@ -71,27 +73,33 @@ pub fn alone(text: &str) -> Result<Command, String> {
 }
 
 /// What stands above all loads is of each that does not say it otherwise.
-fn several(whole: &Table, tables: &[Value]) -> Result<Vec<(String, Command)>, String> {
-    if whole.contains_key(URL) {
-        return Err(format!("each [[{LOAD}]] has a url of its own, so there is none above them"));
+fn several(whole: &Entries, tables: Vec<Entries>) -> Result<Vec<(String, Command)>, String> {
+    if whole.has(URL) {
+        let line = whole.line(URL);
+        let words = format!("each [[{LOAD}]] has a url of its own, so there is none above them");
+        return Err(format!("{line}{words}"));
     }
     if tables.is_empty() || tables.len() > LOADS_MAX {
         return Err(format!("a run has 1 to {LOADS_MAX} loads"));
     }
     let (mut loads, mut shares) = (Vec::<(String, Command)>::new(), Vec::new());
-    for (number, table) in tables.iter().enumerate() {
-        let own = table.as_table().ok_or_else(|| format!("{LOAD} is a list of tables"))?;
-        let named = own.get(NAME).map(name).transpose()?;
+    for (number, mut own) in tables.into_iter().enumerate() {
+        let line = own.line(NAME);
+        let named = own.remove(NAME).map(|entry| name(&entry.value)).transpose();
+        let named = named.map_err(|words| format!("{line}{words}"))?;
         let about = named.clone().unwrap_or_else(|| format!("number {}", number + 1));
-        let mut load = one(whole, own).map_err(|words| format!("[[{LOAD}]] {about}: {words}"))?;
+        let line = own.line(SHARE);
+        let of_share = own.remove(SHARE).map(|entry| entry.value);
+        let load = one(whole, own, of_share.is_some());
+        let mut load = load.map_err(|words| format!("[[{LOAD}]] {about}: {words}"))?;
         load.speed.number = number as u64;
         let name = named.unwrap_or_else(|| usual(&load, &loads));
         if loads.iter().any(|(other, _)| *other == name) {
             return Err(format!("two loads are called {name:?}"));
         }
-        if let Some(value) = own.get(SHARE) {
-            shares.push(share(value)?);
-            load.given.insert(SHARE.to_owned(), value.clone());
+        if let Some(value) = of_share {
+            shares.push(share(&value).map_err(|words| format!("{line}{words}"))?);
+            load.given.insert(SHARE.to_owned(), value);
         }
         loads.push((name, load));
     }
@@ -108,19 +116,20 @@ fn several(whole: &Table, tables: &[Value]) -> Result<Vec<(String, Command)>, St
     Ok(loads)
 }
 
-fn one(whole: &Table, own: &Table) -> Result<Command, String> {
-    let mut merged = whole.clone();
-    for (key, value) in own.iter().filter(|(key, _)| ![NAME, SHARE].contains(&&***key)) {
-        if WHOLE.contains(&&**key) {
-            return Err(format!("{key} is of the whole run: write it above the loads"));
+/// One of several loads, which may have a share of the rate that stands above.
+fn one(whole: &Entries, own: Entries, has_share: bool) -> Result<Command, String> {
+    for key in own.keys() {
+        let line = own.line(key);
+        if WHOLE.contains(&key) {
+            return Err(format!("{line}{key} is of the whole run: write it above the loads"));
         }
-        if own.contains_key(SHARE) && RATES.contains(&&**key) {
-            return Err(format!("its share is of the rate above the loads: leave {key} out"));
+        if has_share && RATES.contains(&key) {
+            return Err(format!("{line}its share is of the rate above the loads: leave {key} out"));
         }
-        known(key)?;
-        merged.insert(key.clone(), value.clone());
     }
-    command(&merged)
+    let mut merged = whole.clone();
+    merged.extend(own);
+    command(merged)
 }
 
 fn name(value: &Value) -> Result<String, String> {
@@ -308,7 +317,7 @@ mod tests {
         let load = "[[load]]\nurl = 'redis://h'\n";
         for (text, part) in [
             ("url = 'redis://h'\n[[load]]\nurl = 'redis://h'".to_owned(), "url of its own"),
-            (format!("{load}duration = '5s'"), "number 1: duration is of the whole run"),
+            (format!("{load}duration = '5s'"), "number 1: line 3: duration is of the whole run"),
             (format!("{load}rats = 5"), "nearest one is \"rate\""),
             (format!("{load}name = 'a b'"), "is a word"),
             (format!("{load}name = 'x'\n{load}name = 'x'"), "two loads are called"),
@@ -317,7 +326,10 @@ mod tests {
             (format!("{load}share = 1\n{load}"), "all loads have a share"),
             (format!("closed = true\n{load}share = 1"), "none where they are"),
             ("[load]\nurl = 'redis://h'".to_owned(), "[[load]]"),
+            (format!("{load}[[load.load]]\nrate = 5"), "number 1: line 3: load has no place"),
+            (format!("{load}[load.verdict]\nlittle = 1"), "line 3: verdict is of the whole run"),
             ("load = []".to_owned(), "1 to 20 loads"),
+            ("load = [5]".to_owned(), "line 1: load is a list of tables"),
             ("rate = 5".to_owned(), "no url"),
             ("url = 'http://h'\n[verdict]\nbusy = 1".to_owned(), "no threshold \"busy\""),
             ("url = 'http://h'\n[verdict]\nlittle = 2".to_owned(), "share from 0 to 1"),

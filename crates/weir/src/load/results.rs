@@ -14,6 +14,7 @@ use meter::report;
 use meter::schedule::Segment;
 use meter::sharing::PartInjector;
 use meter::summary::Summary;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::run::{NamedLoad, urls};
@@ -37,7 +38,8 @@ const OPEN_HEADERS: [&str; 7] = [
 ];
 
 /// Where results are kept.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ResultsPlace {
     /// The directory for the results, a new or empty one [default: weir-load/DATE-TIME, in UTC]
     #[arg(long, value_name = "DIR")]

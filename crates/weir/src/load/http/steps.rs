@@ -10,6 +10,7 @@ use toml::{Table, Value};
 
 use super::{body, read_text};
 use crate::exit::Failure;
+use crate::load::entries::Entries;
 use crate::load::file::known_among;
 use crate::load::inputs::Inputs;
 
@@ -121,8 +122,21 @@ pub fn read(inputs: &Inputs, file: &Path) -> Result<Vec<StepTable>, Failure> {
     parse(&steps).map_err(wrong)
 }
 
+/// Takes the steps of a run file, whose load is of this workload.
+///
+/// # Errors
+/// One of them is wrong, or the load is not of HTTP.
+pub fn take(entries: &mut Entries, workload: &str) -> Result<Vec<StepTable>, String> {
+    let line = entries.line(KEY);
+    match entries.remove(KEY) {
+        None => Ok(Vec::new()),
+        Some(steps) if workload == "http" => parse(&steps.value),
+        Some(_) => Err(format!("{line}[[{KEY}]] has no effect on {workload}: it is of http")),
+    }
+}
+
 /// The steps of a value of a TOML file.
-pub fn parse(value: &Value) -> Result<Vec<StepTable>, String> {
+fn parse(value: &Value) -> Result<Vec<StepTable>, String> {
     let Value::Array(tables) = value else { return Err("a step is a table: [[step]]".to_owned()) };
     let names = || KEYS.map(|(name, ..)| name).to_vec();
     let each = tables.iter().enumerate().map(|(at, table)| {
