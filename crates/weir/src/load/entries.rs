@@ -2,6 +2,7 @@
 //! load take what is theirs. Which keys those are, what they have where nobody says it, and which
 //! of them exclude one another, clap's definition of the struct says.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use clap::builder::ArgAction;
@@ -9,7 +10,7 @@ use clap::{Arg, Args};
 use serde::de::DeserializeOwned;
 use serde::de::value::MapAccessDeserializer;
 use toml::de::{DeTable, DeValue};
-use toml::{Table, Value};
+use toml::{Spanned, Table, Value};
 
 use super::values::{Fields, OptionField, OptionValue};
 use crate::config::line_of;
@@ -29,51 +30,79 @@ pub struct Entry {
     /// The value, as TOML has it.
     pub value: Value,
     origin: Origin,
+    /// Where the keys stand of each table that the value is, or has in its list.
+    tables: Vec<KeyPlaces>,
 }
 
 /// Keys with what they have.
 #[derive(Debug, Clone, Default)]
 pub struct Entries(BTreeMap<String, Entry>);
 
-/// The lines of a table's keys.
-type Lines = BTreeMap<String, usize>;
+/// Where the keys of a table stand.
+type KeyPlaces = BTreeMap<String, KeyPlace>;
 
-/// The keys of a file's text, and those of each table in its list of this name.
+/// Where a key stands, and those of its tables.
+#[derive(Debug, Clone)]
+struct KeyPlace {
+    line: usize,
+    tables: Vec<KeyPlaces>,
+}
+
+/// The keys of a file's text.
 ///
 /// # Errors
 /// It is no TOML.
-pub fn parse(text: &str, list: &str) -> Result<(Entries, Vec<Entries>), String> {
+pub fn parse(text: &str) -> Result<Entries, String> {
     let document = DeTable::parse(text).map_err(|error| error.to_string())?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
-    let tables = table.get(list).and_then(Value::as_array).into_iter().flatten();
-    let elements = document.get_ref().get(list).and_then(|list| list.get_ref().as_array());
-    let elements = elements.into_iter().flatten().map(|element| element.get_ref());
-    let each = tables.zip(elements).filter_map(|(table, element)| match element {
-        DeValue::Table(keys) => Some(Entries::of(table.as_table()?, &lines(keys, text))),
-        _ => None,
-    });
-    let each = each.collect();
-    Ok((Entries::of(&table, &lines(document.get_ref(), text)), each))
+    Ok(Entries::of(&table, &places(document.get_ref(), text)))
 }
 
-fn lines(table: &DeTable<'_>, text: &str) -> Lines {
-    let line = |offset| line_of(text, offset);
-    table.iter().map(|(key, _)| (key.get_ref().to_string(), line(key.span().start))).collect()
+fn places(table: &DeTable<'_>, text: &str) -> KeyPlaces {
+    let place = |(key, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+        let tables = match value.get_ref() {
+            DeValue::Table(table) => vec![places(table, text)],
+            DeValue::Array(elements) => {
+                let tables = elements.iter().filter_map(|element| element.get_ref().as_table());
+                tables.map(|table| places(table, text)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let line = line_of(text, key.span().start);
+        (key.get_ref().to_string(), KeyPlace { line, tables })
+    };
+    table.iter().map(place).collect()
+}
+
+impl Entry {
+    /// The table that the value is, or those of which it is a list; nothing where it is anything
+    /// else.
+    pub fn tables(&self) -> Option<Vec<Entries>> {
+        let tables: Vec<&Table> = match &self.value {
+            Value::Table(table) => vec![table],
+            Value::Array(all) => all.iter().map(Value::as_table).collect::<Option<_>>()?,
+            _ => return None,
+        };
+        let tables = tables.into_iter().zip(&self.tables);
+        Some(tables.map(|(table, places)| Entries::of(table, places)).collect())
+    }
 }
 
 impl Entries {
-    fn of(table: &Table, lines: &Lines) -> Self {
+    fn of(table: &Table, places: &KeyPlaces) -> Self {
         let entry = |(key, value): (&String, &Value)| {
-            let origin = Origin::Line(lines.get(key).copied().unwrap_or(1));
-            (key.clone(), Entry { value: value.clone(), origin })
+            let place = places.get(key);
+            let origin = Origin::Line(place.map_or(1, |place| place.line));
+            let tables = place.map(|place| place.tables.clone()).unwrap_or_default();
+            (key.clone(), Entry { value: value.clone(), origin, tables })
         };
         Self(table.iter().map(entry).collect())
     }
 
     /// Those of a command line.
     pub fn of_options(table: Table) -> Self {
-        let origin = Origin::CommandLine;
-        Self(table.into_iter().map(|(key, value)| (key, Entry { value, origin })).collect())
+        let entry = |value| Entry { value, origin: Origin::CommandLine, tables: Vec::new() };
+        Self(table.into_iter().map(|(key, value)| (key, entry(value))).collect())
     }
 
     /// Has others stand in place of those of the same name.

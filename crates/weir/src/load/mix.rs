@@ -6,7 +6,7 @@ use std::time::Duration;
 use meter::verdict::{THRESHOLDS, Thresholds};
 use toml::{Table, Value};
 
-use super::entries::{Entries, parse};
+use super::entries::{Entries, Entry, parse};
 use super::file::{URL, command};
 use super::{Command, LOAD as ALONE};
 
@@ -47,15 +47,19 @@ const RATES: [&str; 3] = ["rate", "ramp-to", "steps"];
 /// The loads that a file's text describes, with their names. What is in `over` stands in place of
 /// what the file has above its loads.
 pub fn loads(text: &str, over: Table) -> Result<Vec<(String, Command)>, String> {
-    let (mut whole, tables) = parse(text, LOAD)?;
+    let mut whole = parse(text)?;
     whole.extend(Entries::of_options(over));
-    let verdict = whole.remove(VERDICT).map(|entry| entry.value);
-    let thresholds = verdict.as_ref().map_or(Ok(THRESHOLDS), thresholds)?;
+    let at = whole.at(VERDICT);
+    let verdict = whole.remove(VERDICT);
+    let thresholds = verdict.as_ref().map_or(Ok(THRESHOLDS), |of| thresholds(of, &at))?;
+    let verdict = verdict.map(|entry| entry.value);
     let line = whole.line(LOAD);
-    let mut loads = match whole.remove(LOAD).map(|entry| entry.value) {
+    let mut loads = match whole.remove(LOAD) {
         None => vec![(ALONE.to_owned(), command(whole)?)],
-        Some(Value::Array(list)) if list.len() == tables.len() => several(&whole, tables)?,
-        Some(_) => return Err(format!("{line}{LOAD} is a list of tables: write [[{LOAD}]]")),
+        Some(entry) => match entry.tables().filter(|_| entry.value.is_array()) {
+            Some(tables) => several(&whole, tables)?,
+            None => return Err(format!("{line}{LOAD} is a list of tables: write [[{LOAD}]]")),
+        },
     };
     for (_, load) in &mut loads {
         load.thresholds = thresholds;
@@ -156,26 +160,29 @@ fn usual(load: &Command, others: &[(String, Command)]) -> String {
 }
 
 /// Beyond what a run is INVALID. What is not said is as usual.
-fn thresholds(value: &Value) -> Result<Thresholds, String> {
-    let table =
-        value.as_table().ok_or_else(|| format!("{VERDICT} is a table: write [{VERDICT}]"))?;
+fn thresholds(entry: &Entry, at: &str) -> Result<Thresholds, String> {
+    let tables = entry.tables().filter(|_| entry.value.is_table());
+    let wrong = || format!("{at} is a table: write [{VERDICT}]");
+    let table = tables.and_then(|mut tables| tables.pop()).ok_or_else(wrong)?;
     let mut of = THRESHOLDS;
-    for (key, value) in table {
+    for (key, value) in table.keys().filter_map(|key| Some((key, table.value(key)?))) {
+        let line = table.line(key);
         let share = || {
             let number = value.as_float().or(value.as_integer().map(|whole| whole as f64));
             let number = number.filter(|number| (0.0..=1.0).contains(number));
-            number.ok_or_else(|| format!("{VERDICT}.{key} is a share from 0 to 1"))
+            number.ok_or_else(|| format!("{line}{VERDICT}.{key} is a share from 0 to 1"))
         };
         let span = || -> Result<Duration, String> {
-            let text =
-                value.as_str().ok_or_else(|| format!("{VERDICT}.{key} is a time, as 1ms"))?;
-            super::round_trip(text)
+            let wrong = || format!("{line}{VERDICT}.{key} is a time, as 1ms");
+            let text = value.as_str().ok_or_else(wrong)?;
+            super::round_trip(text).map_err(|words| format!("{line}{VERDICT}.{key}: {words}"))
         };
-        match &**key {
+        match key {
             "late-share" => of.late_share = share()?,
             "late-min" => {
                 let count = value.as_integer().and_then(|count| u64::try_from(count).ok());
-                of.late_min = count.ok_or_else(|| format!("{VERDICT}.{key} is a whole number"))?;
+                of.late_min =
+                    count.ok_or_else(|| format!("{line}{VERDICT}.{key} is a whole number"))?;
             }
             "lateness-share" => of.lateness_share = share()?,
             "lateness-min" => of.lateness_min = span()?,
@@ -186,7 +193,10 @@ fn thresholds(value: &Value) -> Result<Thresholds, String> {
             "waiting" => of.waiting = share()?,
             "standing" => of.standing = share()?,
             "little" => of.little = share()?,
-            _ => return Err(format!("there is no threshold {key:?}: weir load init shows all")),
+            _ => {
+                let words = format!("there is no threshold {key:?}: weir load init shows all");
+                return Err(format!("{line}{words}"));
+            }
         }
     }
     Ok(of)
@@ -332,7 +342,11 @@ mod tests {
             ("load = [5]".to_owned(), "line 1: load is a list of tables"),
             ("rate = 5".to_owned(), "no url"),
             ("url = 'http://h'\n[verdict]\nbusy = 1".to_owned(), "no threshold \"busy\""),
-            ("url = 'http://h'\n[verdict]\nlittle = 2".to_owned(), "share from 0 to 1"),
+            (
+                "url = 'http://h'\n[verdict]\nlittle = 2".to_owned(),
+                "line 3: verdict.little is a share from 0 to 1",
+            ),
+            ("url = 'http://h'\nverdict = 5".to_owned(), "line 2: verdict is a table"),
             ("url = 'http://h'\n[verdict]\nlateness-min = 2".to_owned(), "is a time"),
         ] {
             let error = loads(&text).unwrap_err();
