@@ -338,7 +338,7 @@ fn described(error: &toml::de::Error, text: &str) -> Problem {
 }
 
 /// The line, from one, of the byte at `offset`.
-fn line_of(text: &str, offset: usize) -> usize {
+pub fn line_of(text: &str, offset: usize) -> usize {
     let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }

@@ -4,6 +4,7 @@ mod agents;
 mod compare;
 mod dubbo;
 mod ended;
+mod entries;
 mod file;
 mod fingerprint;
 mod http;
@@ -25,6 +26,7 @@ mod speed;
 mod stream;
 #[cfg(test)]
 pub(crate) mod tests;
+mod values;
 mod verify;
 mod view;
 mod workload;
@@ -41,6 +43,7 @@ use meter::gate::Gate;
 use meter::url::{Scheme, Url};
 use meter::verdict::Thresholds;
 use meter::workload::Workload;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use units::Duration;
 
@@ -205,17 +208,8 @@ pub struct Command {
     speed: Speed,
     #[command(flatten)]
     means: Means,
-    /// Keeps a ledger of which writes were sent and answered, for `weir load verify DIR`: of
-    /// influx-write, of what scripts put into weir_ledger, and of Redis's set and rpush
-    #[arg(long, conflicts_with = "find_limit")]
-    ledger: bool,
-    /// Warns where the way to an address takes longer, as 0.2ms
-    #[arg(long, value_name = "TIME", value_parser = round_trip)]
-    expect_rtt: Option<std::time::Duration>,
-    /// Looks for the highest rate at which this demand holds: steps of 5 s, from 100 a second
-    #[arg(long, value_name = "DEMAND")]
-    #[arg(conflicts_with_all = ["closed", "rate", "ramp_to", "steps", "duration"])]
-    find_limit: Option<Gate>,
+    #[command(flatten)]
+    findings: Findings,
     #[command(flatten)]
     shared: SharedRun,
     #[command(flatten)]
@@ -224,13 +218,8 @@ pub struct Command {
     stream: StreamOptions,
     #[command(flatten)]
     place: results::ResultsPlace,
-    /// What the run must reach, as 'p99<20ms', 'service p50<1ms', 'errors<0.1%', 'rate>1900' or
-    /// 'p99<50ms in any 10s'; a miss is exit code 3. May be given several times
-    #[arg(long, value_name = "DEMAND")]
-    require: Vec<Gate>,
-    /// The same, looked at each second: the first miss ends the run
-    #[arg(long, value_name = "DEMAND")]
-    abort: Vec<Gate>,
+    #[command(flatten)]
+    demands: Demands,
     /// Beyond what it is INVALID, where a run file says so.
     #[arg(skip)]
     thresholds: Thresholds,
@@ -239,8 +228,49 @@ pub struct Command {
     given: toml::Table,
 }
 
+/// What is to be found out besides how fast the answers are.
+#[derive(Debug, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Findings {
+    /// Keeps a ledger of which writes were sent and answered, for `weir load verify DIR`: of
+    /// influx-write, of what scripts put into weir_ledger, and of Redis's set and rpush
+    #[arg(long, conflicts_with = "find_limit")]
+    ledger: bool,
+    /// Warns where the way to an address takes longer, as 0.2ms
+    #[arg(long, value_name = "TIME", value_parser = round_trip)]
+    #[serde(default, deserialize_with = "expected_round_trip")]
+    expect_rtt: Option<std::time::Duration>,
+    /// Looks for the highest rate at which this demand holds: steps of 5 s, from 100 a second
+    #[arg(long, value_name = "DEMAND")]
+    #[arg(conflicts_with_all = ["closed", "rate", "ramp_to", "steps", "duration"])]
+    #[serde(default, deserialize_with = "values::text_if_any")]
+    find_limit: Option<Gate>,
+}
+
+/// What the run has to reach.
+#[derive(Debug, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Demands {
+    /// What the run must reach, as 'p99<20ms', 'service p50<1ms', 'errors<0.1%', 'rate>1900' or
+    /// 'p99<50ms in any 10s'; a miss is exit code 3. May be given several times
+    #[arg(long, value_name = "DEMAND")]
+    #[serde(deserialize_with = "values::texts")]
+    require: Vec<Gate>,
+    /// The same, looked at each second: the first miss ends the run
+    #[arg(long, value_name = "DEMAND")]
+    #[serde(deserialize_with = "values::texts")]
+    abort: Vec<Gate>,
+}
+
 /// What a load is called that has none beside it.
 const LOAD: &str = "load";
+
+fn expected_round_trip<'de, D>(field: D) -> Result<Option<std::time::Duration>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    values::one(field, round_trip).map(Some)
+}
 
 /// A time that may be a fraction of a millisecond, as ways are.
 fn round_trip(text: &str) -> Result<std::time::Duration, String> {
@@ -254,7 +284,8 @@ fn round_trip(text: &str) -> Result<std::time::Duration, String> {
 }
 
 /// What they are sent with.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Means {
     /// Connections, which are open before the first request
     #[arg(long, value_name = "N", default_value_t = 64)]
@@ -264,6 +295,7 @@ struct Means {
     threads: usize,
     /// How long an answer may take, from the send
     #[arg(long, value_name = "TIME", default_value_t = Duration::from_secs(10))]
+    #[serde(deserialize_with = "values::text")]
     timeout: Duration,
     /// A PEM file of certificate authorities to trust instead of this machine's
     #[arg(long, value_name = "FILE")]
@@ -326,7 +358,7 @@ impl Command {
 
     /// Refuses rows that are used once each where the load is begun again at each rate.
     fn check_rows(&self, workload: &impl Workload) -> Result<(), Failure> {
-        if self.find_limit.is_some() && workload.requests_max().is_some() {
+        if self.findings.find_limit.is_some() && workload.requests_max().is_some() {
             let words = "--find-limit uses rows again at each rate, and =once forbids it";
             return Err(Failure::other(words));
         }
@@ -336,10 +368,10 @@ impl Command {
     /// Makes what is missing on the server, where that is asked for.
     fn make_missing(&self, inputs: &Inputs) -> Result<(), Failure> {
         match &self.options {
-            WorkloadOptions::Postgres(options) if options.preparation.prepare => {
-                options.prepare(self.ledger.then_some(0), self, inputs)
+            WorkloadOptions::Postgres(options) if options.prepare => {
+                options.prepare(self.findings.ledger.then_some(0), self, inputs)
             }
-            WorkloadOptions::InfluxWrite(options) if options.preparation.prepare => {
+            WorkloadOptions::InfluxWrite(options) if options.prepare => {
                 self.ask(&mut options.missing_database(&self.url)?, inputs)
             }
             _ => Ok(()),
@@ -388,7 +420,7 @@ impl Command {
             threads: self.means.threads,
             timeout: self.means.timeout.get(),
             think: self.speed.think,
-            abort: self.abort.clone(),
+            abort: self.demands.abort.clone(),
             thresholds: self.thresholds,
             stop,
             ..Plan::new(self.target(inputs)?, self.speed.pace()?)

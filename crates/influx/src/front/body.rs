@@ -19,9 +19,11 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Compressed bytes that are tried at once: nothing but empty parts takes time, too.
 const COMPRESSED_AT_ONCE_MAX: usize = 64 << 10;
 
-/// How large a body may be.
+/// How large a request may be.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
+    /// Bytes of the head.
+    pub head_max: usize,
     /// Bytes on the wire.
     pub body_max: usize,
     /// Bytes of the body after decompression.
@@ -32,6 +34,7 @@ impl Limits {
     /// Those of the settings.
     pub fn of(settings: &Settings) -> Self {
         Self {
+            head_max: settings.max_header_size.len(),
             body_max: settings.max_body_size.len(),
             decompressed_max: settings.max_decompressed_size.len(),
         }
@@ -217,7 +220,7 @@ mod tests {
     use super::*;
 
     const AT_ONCE_MAX: usize = 10_000;
-    const LIMITS: Limits = Limits { body_max: 100, decompressed_max: 1000 };
+    const LIMITS: Limits = Limits { head_max: 100, body_max: 100, decompressed_max: 1000 };
 
     fn gzip(data: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());

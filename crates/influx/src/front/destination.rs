@@ -13,8 +13,7 @@ impl Gateway {
     /// [`Admission::find`](crate::admission::Admission::find).
     pub(super) fn find<'a>(&self, db: &'a str, rp: &str) -> Result<Destination<'a>, NameError> {
         let live = self.live();
-        let rp = if rp.is_empty() { &live.settings.default_retention_policy } else { rp };
-        self.admission.find(db, rp)
+        self.admission.find(db, live.writes.policy(rp))
     }
 
     /// As [`find`](Self::find), with time for names that are not known; see
@@ -28,7 +27,7 @@ impl Gateway {
             Err(NameError::NoDatabase | NameError::NoPolicy) => {}
             known => return known,
         }
-        let auto_create = self.live().settings.auto_create_database;
+        let auto_create = self.live().writes.auto_create;
         self.admission.resolve(db, &self.policy(rp), auto_create).await
     }
 
@@ -44,11 +43,7 @@ impl Gateway {
 
     /// The policy of a name; that of the settings where there is none.
     fn policy(&self, rp: &str) -> String {
-        if rp.is_empty() {
-            self.live().settings.default_retention_policy.clone()
-        } else {
-            rp.to_owned()
-        }
+        self.live().writes.policy(rp).to_owned()
     }
 
     /// The store within this process, once it knows everything that was acknowledged.

@@ -27,7 +27,7 @@ use store::query::select::{self, RawSelect};
 use wire::influxql::ast::Select;
 
 pub use self::documents::Documents;
-pub use self::gather::{FetchOutcome, GatheredPoints, RowBounds, gather};
+pub use self::gather::{FetchOutcome, GatheredPoints, gather};
 pub use self::plan::{FetchPlan, Streaming};
 pub use self::stream::MemberPoints;
 

@@ -12,7 +12,6 @@ use flow::limit::Limit;
 use flow::memory::{self, Memory, MemoryShare};
 use flow::tls::{Renewal, ServerTls, TlsError};
 use flow::udp;
-use http::HeaderValue;
 use journal::Journal;
 use sched::Slice;
 use serde::Serialize;
@@ -22,7 +21,7 @@ use watch::metrics::Registry;
 
 use super::answer::{self, Answer};
 use super::auth::Authenticator;
-use super::body::Limits;
+use super::live::Live;
 use super::metrics::Metrics;
 use super::parking::Parking;
 use super::udp::Receiver;
@@ -35,7 +34,7 @@ use crate::collisions::{Collisions, CollisionsStatus, WARN_EVERY};
 use crate::delivery::{Pace, StartError};
 use crate::embedded::{Embedded, Queries};
 use crate::placement::{CheckedTable, Placement, PlacementError, PreparedTable, WrittenTable};
-use crate::settings::{BackendError, BackendSettings, Settings, SettingsError};
+use crate::settings::{BackendError, BackendSettings, FixedSettings, Settings, SettingsError};
 
 /// What one more connection than `max-connections` hears.
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\
@@ -66,23 +65,18 @@ pub enum OpenError {
     Start(#[from] StartError),
 }
 
-/// The settings a request reads, in the form it needs them; replaced by a reload.
-pub(super) struct Live {
-    pub settings: Settings,
-    pub backends: Vec<BackendSettings>,
-    pub limits: Limits,
-    pub version: HeaderValue,
+/// Settings that can work, with what is made of them.
+struct CheckedSettings {
+    settings: Settings,
+    backends: Vec<BackendSettings>,
+    live: Live,
 }
 
-impl Live {
+impl CheckedSettings {
     fn new(settings: Settings) -> Result<Self, OpenError> {
         settings.validate()?;
-        let version = HeaderValue::from_str(&settings.version).map_err(|_| SettingsError {
-            at: "version".to_owned(),
-            what: "cannot be sent in a header".to_owned(),
-        })?;
-        let backends = settings.backends()?;
-        Ok(Self { limits: Limits::of(&settings), backends, version, settings })
+        let live = Live::of(&settings)?;
+        Ok(Self { backends: settings.backends()?, live, settings })
     }
 
     /// The cluster's table, if it keeps what is in force.
@@ -101,6 +95,8 @@ impl Live {
 /// The InfluxDB gateway of one process.
 pub struct Gateway {
     live: ArcSwap<Live>,
+    /// What a reload leaves as it is.
+    pub(super) fixed: FixedSettings,
     pub(super) journal: Journal,
     pub(super) deliveries: Deliveries,
     pub(super) auth: Authenticator,
@@ -197,8 +193,8 @@ impl Gateway {
         registry: &Registry,
         control: Handle,
     ) -> Result<Arc<Self>, OpenError> {
-        let live = Live::new(settings)?;
-        let settings = &live.settings;
+        let checked = CheckedSettings::new(settings)?;
+        let settings = &checked.settings;
         let protocols = ["http/1.1"];
         let tls = settings.tls.as_ref().map(|tls| ServerTls::new(tls, &protocols)).transpose()?;
         let connections = Limit::new(settings.max_connections);
@@ -208,9 +204,9 @@ impl Gateway {
         let udp = udp::Endpoint::new("influx", registry);
         let pace = Pace::default();
         let placement = &Arc::new(Placement::new(dir));
-        placement.put_in_force(live.table(placement)?);
+        placement.put_in_force(checked.table(placement)?);
         let parts = Parts { journal: &journal, dir, registry, control: &control, pace, placement };
-        let deliveries = Deliveries::start(&live.backends, store, &parts)?;
+        let deliveries = Deliveries::start(&checked.backends, store, &parts)?;
         let secret = settings.token_secret()?;
         let memory = RequestMemory::new(settings, registry);
         control.spawn(memory::give_back(vec![memory.bodies.clone(), memory.answers.clone()]));
@@ -238,7 +234,8 @@ impl Gateway {
             auth: Authenticator::new(&settings.user, secret),
             control,
             metrics,
-            live: ArcSwap::from_pointee(live),
+            fixed: FixedSettings::of(settings),
+            live: ArcSwap::from_pointee(checked.live),
             journal,
             deliveries,
             ports: Ports { http, udp, tls, connections },
@@ -272,7 +269,7 @@ impl Gateway {
 
     /// Whether whoever sees the status may see clients' values.
     fn shows_values(&self) -> bool {
-        self.auth.is_open() || self.live().settings.collisions.show_values
+        self.auth.is_open() || self.fixed.collisions.show_values
     }
 
     pub(super) fn live(&self) -> Guard<Arc<Live>> {
@@ -291,7 +288,7 @@ impl Gateway {
 
     fn put_in_force(
         &self,
-        mut live: Live,
+        CheckedSettings { settings, live, .. }: CheckedSettings,
         secret: Option<String>,
         tls: Option<Renewal>,
         (table, backends): (CheckedTable, PreparedDeliveries),
@@ -301,12 +298,11 @@ impl Gateway {
         if let Some(tls) = tls {
             tls.put_in_force();
         }
-        let (settings, mut fixed) = live.settings.keep_fixed(&self.live().settings);
-        live.settings = settings;
+        let mut fixed = self.fixed.differing(&settings);
         fixed.extend(self.deliveries.put_in_force(backends));
-        self.auth.replace(&live.settings.user, secret);
-        self.ports.connections.set_max(live.settings.max_connections);
-        self.memory.set_max(&live.settings);
+        self.auth.replace(&settings.user, secret);
+        self.ports.connections.set_max(settings.max_connections);
+        self.memory.set_max(&settings);
         self.live.store(Arc::new(live));
         fixed
     }
@@ -318,9 +314,8 @@ impl front::Front for Gateway {
     type Error = OpenError;
 
     fn bind(&self, sockets: &mut Sockets) -> Result<(), BindError> {
-        let settings = &self.live().settings;
-        sockets.tcp(HTTP, &settings.listen)?;
-        let ports = settings.udp.iter().map(|port| (port.listen, port.receive_buffer.len()));
+        sockets.tcp(HTTP, &self.fixed.listen)?;
+        let ports = self.fixed.udp.iter().map(|port| (port.listen, port.receive_buffer.len()));
         sockets.udp(UDP, ports)
     }
 
@@ -343,7 +338,7 @@ impl front::Front for Gateway {
         let of_http = front.clone();
         let serve = move |stream, peer| connection::serve(of_http.clone(), stream, peer);
         serving.tcp(share.tcp, &self.ports.http, serve);
-        let ports = self.live().settings.udp.clone();
+        let ports = self.fixed.udp.clone();
         for (socket, port) in share.udp.into_iter().zip(ports) {
             serving.udp(socket, &self.ports.udp, Receiver::new(front.clone(), port));
         }
@@ -354,13 +349,13 @@ impl front::Front for Gateway {
     /// limits, memory, the connection limit, certificates, the backends that are servers, and a
     /// cluster's sets and periods.
     fn prepare(self: &Arc<Self>, settings: Settings) -> Result<Prepared<'_>, OpenError> {
-        let live = Live::new(settings)?;
-        let secret = live.settings.token_secret()?;
-        let tls = self.ports.tls.as_ref().filter(|_| live.settings.tls.is_some());
+        let checked = CheckedSettings::new(settings)?;
+        let secret = checked.settings.token_secret()?;
+        let tls = self.ports.tls.as_ref().filter(|_| checked.settings.tls.is_some());
         let tls = tls.map(ServerTls::renew).transpose()?;
-        let table = live.table(self.deliveries.backends.placement())?;
-        let backends = self.deliveries.prepare(&live.backends)?;
-        Ok(Prepared::new(move || self.put_in_force(live, secret, tls, (table, backends))))
+        let table = checked.table(self.deliveries.backends.placement())?;
+        let backends = self.deliveries.prepare(&checked.backends)?;
+        Ok(Prepared::new(move || self.put_in_force(checked, secret, tls, (table, backends))))
     }
 
     /// Whether writes are taken; what stands in the way otherwise.

@@ -64,7 +64,7 @@ impl Connection {
 pub async fn serve(front: Rc<Front>, stream: Stream, peer: SocketAddr) {
     let live = front.gateway.live();
     let connection = Rc::new(Connection {
-        stamp: Stamp::of(&live.settings.stamp, peer),
+        stamp: Stamp::of(&live.stamp, peer),
         source: ConnectionSource::new(peer),
         progress: stream.progress().clone(),
         peer: peer.ip(),
@@ -96,10 +96,7 @@ async fn serve_rest(
     let mut server = http1::Builder::new();
     // Not `pipeline_flush`: it keeps each answer back, and all of a long one in memory, while any
     // byte of what follows the request is there, be it an empty line.
-    server
-        .half_close(true)
-        .max_headers(HEADERS_MAX)
-        .max_buf_size(live.settings.max_header_size.len());
+    server.half_close(true).max_headers(HEADERS_MAX).max_buf_size(live.limits.head_max);
     drop(live);
     let mut serving = server.serve_connection(TokioIo::new(Requests::of(stream)), service);
     let mut hung_up = std::pin::pin!(connection.hang_up.notified());
@@ -134,14 +131,15 @@ async fn respond(front: &Front, connection: &Connection, request: Request<Incomi
     let (head, body) = request.into_parts();
     connection.progress.body();
     let id = front.ids.of(&head.headers);
-    let page = Page::of(&head, connection.tls, &front.gateway.live().settings.cors);
+    let page = Page::of(&head, connection.tls, &front.gateway.live().origins);
     let mut answer = match page.refusal(&head).or_else(|| returned(&head)) {
         Some(refusal) => refusal,
         None => route(front, connection, &head, body).await,
     };
     connection.progress.idle();
     let headers = answer.headers_mut();
-    for (name, value) in on_every_answer(&front.gateway.live().version, &OSS, &id.to_value()) {
+    for (name, value) in on_every_answer(&front.gateway.live().version.header, &OSS, &id.to_value())
+    {
         headers.insert(name, value.clone());
     }
     page.put_headers(headers);

@@ -11,9 +11,9 @@
 //   passed
 //   execution, joint, refusals, streamed
 //   gateway, unsent
-//   metrics, parking, short, udp
-//   http
-//   origin, ping, requests, stamp, vars, write
+//   metrics, short, udp
+//   http, live
+//   origin, parking, ping, requests, stamp, vars, write
 //   writer
 //   auth, body, gzip, parameters, self
 //   answer, credentials, request_id, stages, tokens
@@ -32,6 +32,7 @@ mod gzip;
 mod http;
 mod joint;
 mod large;
+mod live;
 mod metrics;
 mod origin;
 mod parameters;

@@ -14,6 +14,20 @@ use crate::settings::origin::ANY;
 /// (Fetch Metadata Request Headers, section 2.3).
 pub const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
+/// The origins that are allowed besides the gateway's own.
+#[derive(Debug, Default)]
+pub struct Origins {
+    any: bool,
+    named: Vec<String>,
+}
+
+impl Origins {
+    /// Those that the configuration names.
+    pub fn of(cors: &[String]) -> Self {
+        Self { any: cors.iter().any(|named| named == ANY), named: cors.to_vec() }
+    }
+}
+
 /// Who a request comes from, as far as browsers tell.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Page {
@@ -26,17 +40,17 @@ pub enum Page {
 }
 
 impl Page {
-    /// The page behind a request; `named` are the origins of the configuration.
-    pub fn of(head: &Parts, tls: bool, named: &[String]) -> Self {
-        let any = named.iter().any(|named| named == ANY);
+    /// The page behind a request.
+    pub fn of(head: &Parts, tls: bool, allowed: &Origins) -> Self {
+        let Origins { any, named } = allowed;
         let Some(origin) = head.headers.get(ORIGIN).filter(|origin| !origin.is_empty()) else {
             let site = head.headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
             let other = matches!(site, Some(b"cross-site" | b"same-site"));
-            return if other && !any { Self::Foreign } else { Self::None };
+            return if other && !*any { Self::Foreign } else { Self::None };
         };
         let is_named = |text: &str| named.iter().any(|named| named.eq_ignore_ascii_case(text));
         let good = |text: &str| is_named(text) || is_own(text, head, tls);
-        if any || origin.to_str().is_ok_and(good) {
+        if *any || origin.to_str().is_ok_and(good) {
             Self::Allowed(origin.clone())
         } else {
             Self::Foreign
@@ -100,7 +114,7 @@ mod tests {
     /// In a word, what a page of `origin` is that asks `host`.
     fn page(origin: &str, host: &str, tls: bool, named: &[&str]) -> &'static str {
         let named: Vec<String> = named.iter().map(|&named| named.to_owned()).collect();
-        match Page::of(&head(&[("Origin", origin), ("Host", host)]), tls, &named) {
+        match Page::of(&head(&[("Origin", origin), ("Host", host)]), tls, &Origins::of(&named)) {
             Page::None => "none",
             Page::Allowed(_) => "allowed",
             Page::Foreign => "foreign",
@@ -163,11 +177,12 @@ mod tests {
 
     #[test]
     fn a_link_on_another_page_is_told_by_its_browser() {
-        let link = |site| Page::of(&head(&[(SEC_FETCH_SITE.as_str(), site)]), false, &[]);
+        let link =
+            |site| Page::of(&head(&[(SEC_FETCH_SITE.as_str(), site)]), false, &Origins::default());
         assert_eq!(link("cross-site"), Page::Foreign);
         assert_eq!(link("same-site"), Page::Foreign);
         assert_eq!(link("same-origin"), Page::None);
         assert_eq!(link("none"), Page::None);
-        assert_eq!(Page::of(&head(&[]), false, &[]), Page::None);
+        assert_eq!(Page::of(&head(&[]), false, &Origins::default()), Page::None);
     }
 }

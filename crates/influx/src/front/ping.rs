@@ -14,7 +14,7 @@ pub fn ping(front: &Front, head: &Parts) -> Answer {
     match verbose.as_ref().map(|(_, value)| &**value) {
         None | Some("" | "0" | "false") => answer::empty(StatusCode::NO_CONTENT),
         Some(_) => {
-            let version = serde_json::json!({ "version": front.gateway.live().settings.version });
+            let version = serde_json::json!({ "version": front.gateway.live().version.text });
             answer::json(StatusCode::OK, version.to_string())
         }
     }
@@ -28,7 +28,7 @@ pub fn health(front: &Front) -> Answer {
         "message": ready.as_ref().err().map_or("ready for queries and writes", |why| why),
         "status": if ready.is_ok() { "pass" } else { "fail" },
         "checks": [],
-        "version": front.gateway.live().settings.version,
+        "version": front.gateway.live().version.text,
     });
     answer::json(status(&ready), body.to_string())
 }

@@ -343,12 +343,7 @@ impl Request<'_> {
     /// The client, whose query may hold so much while it does not read.
     pub(super) fn reader(&self, unsent: Arc<Unsent>, query_bytes: usize) -> Reader {
         let gateway = &self.front.gateway;
-        let live = gateway.live();
-        let bounds = Bounds {
-            count: live.settings.unread_answers_max,
-            answer_bytes: live.settings.answers_memory_max() / 2,
-            query_bytes,
-        };
+        let bounds = Bounds { query_bytes, ..gateway.live().unread };
         Reader {
             unsent,
             parking: Arc::clone(&gateway.memory.parking),

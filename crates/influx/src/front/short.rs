@@ -49,13 +49,39 @@ struct Member {
     /// The beginning of a request, and its share of the memory that bodies have.
     held: Vec<u8>,
     share: Option<MemoryShare>,
-    /// There may be something to read.
-    ready: bool,
-    /// The client has ended its side, or the connection has failed.
-    ended: bool,
+    input: Input,
     step: Step,
     /// The task of the connection, which sees to its leaving.
     task: Waker,
+}
+
+/// What a connection's socket is known to have for Weir to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Input {
+    /// Nothing, until the poll set says that more has come.
+    Drained,
+    /// Perhaps something, which a read finds out.
+    Waiting,
+    /// All that comes until the end: the client has ended its side, or the connection has failed,
+    /// and the poll set says nothing of it again.
+    Ending,
+}
+
+impl Input {
+    /// After the poll set has said that something has come, or that the connection has `ended`.
+    fn announced(self, ended: bool) -> Self {
+        if ended || self == Self::Ending { Self::Ending } else { Self::Waiting }
+    }
+
+    /// After something was read that has `filled` the buffer or not: what has not come by now will
+    /// be said, except of the end.
+    fn after_read(self, filled: bool) -> Self {
+        match self {
+            Self::Ending => Self::Ending,
+            _ if filled => Self::Waiting,
+            _ => Self::Drained,
+        }
+    }
 }
 
 /// What a connection on the short way is doing; never two of these at once.
@@ -193,8 +219,7 @@ impl<'a> Membership<'a> {
             connection,
             held: Vec::new(),
             share: None,
-            ready: false,
-            ended: false,
+            input: Input::Drained,
             step: Step::Reading,
             task: Waker::noop().clone(),
         });
@@ -243,6 +268,6 @@ impl Drop for Membership<'_> {
 impl Member {
     /// Nothing is under way.
     fn is_idle(&self) -> bool {
-        !self.ready && self.held.is_empty() && matches!(self.step, Step::Reading)
+        self.input == Input::Drained && self.held.is_empty() && matches!(self.step, Step::Reading)
     }
 }

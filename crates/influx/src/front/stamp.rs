@@ -9,6 +9,24 @@ use wire::line::{StampError, StampTag};
 
 use crate::settings::StampValue;
 
+/// The tags that the configuration has points stamped with.
+#[derive(Debug, Default)]
+pub struct StampRules {
+    values: BTreeMap<String, String>,
+    /// Whether the tags differ from one client to another.
+    pub by_peer: bool,
+}
+
+impl StampRules {
+    /// The tags that `[influx.stamp]` names.
+    pub fn of(settings: &BTreeMap<String, String>) -> Self {
+        let is_by_peer = |value: &String| {
+            matches!(StampValue::of(value), StampValue::Peer | StampValue::PeerPort)
+        };
+        Self { values: settings.clone(), by_peer: settings.values().any(is_by_peer) }
+    }
+}
+
 /// The tags of one connection's points.
 #[derive(Debug, Default)]
 pub struct Stamp {
@@ -29,9 +47,9 @@ enum WritePart {
 impl Stamp {
     /// The configured tags for a client. A tag that cannot be written in line protocol was refused
     /// when the configuration was read, so none is lost here.
-    pub fn of(settings: &BTreeMap<String, String>, peer: SocketAddr) -> Self {
+    pub fn of(rules: &StampRules, peer: SocketAddr) -> Self {
         let mut stamp = Self::default();
-        for (key, value) in settings {
+        for (key, value) in &rules.values {
             let value = match StampValue::of(value) {
                 StampValue::Peer => peer.ip().to_canonical().to_string(),
                 StampValue::PeerPort => format!("{}:{}", peer.ip().to_canonical(), peer.port()),
@@ -49,14 +67,6 @@ impl Stamp {
             stamp.tags.extend(StampTag::new(key, &value));
         }
         stamp
-    }
-
-    /// Whether the tags differ from one client to another.
-    pub fn is_by_peer(settings: &BTreeMap<String, String>) -> bool {
-        let is_by_peer = |value: &String| {
-            matches!(StampValue::of(value), StampValue::Peer | StampValue::PeerPort)
-        };
-        settings.values().any(is_by_peer)
     }
 
     /// The tags that do not depend on a write, in the order of their keys.
@@ -108,7 +118,7 @@ mod tests {
         query: &str,
     ) -> Result<String, StampError> {
         let settings = settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let stamp = Stamp::of(&settings, "[::ffff:10.0.0.7]:99".parse().unwrap());
+        let stamp = Stamp::of(&StampRules::of(&settings), "[::ffff:10.0.0.7]:99".parse().unwrap());
         let tags = stamp.tags_for(user, query)?;
         Ok(tags.iter().map(|tag| String::from_utf8_lossy(tag.encoded())).collect())
     }

@@ -9,7 +9,7 @@ use arc_swap::Guard;
 use wire::line::{self, Precision};
 
 use super::Front;
-use super::gateway::Live;
+use super::live::Live;
 use super::stamp::Stamp;
 use crate::admission::{Destination, NameError, NotAdmitted, Points, Refusal, Room};
 use crate::collisions::{Collisions, Source};
@@ -26,11 +26,9 @@ const LATER_MAX: usize = 16;
 pub struct Receiver {
     port: Rc<Port>,
     precision: Precision,
-    /// The settings that the stamp is by.
+    /// What the stamp was made by.
     live: Arc<Live>,
     stamp: Stamp,
-    /// It differs from one sender to another.
-    by_peer: bool,
     /// Senders as sources of points.
     senders: HashMap<SocketAddr, Source>,
     gathered: Gathered,
@@ -58,8 +56,7 @@ impl Receiver {
         let gathered = Gathered::new(&front);
         Self {
             precision: Precision::parse_v1(&settings.precision).unwrap_or(Precision::Nanosecond),
-            stamp: Stamp::of(&live.settings.stamp, settings.listen),
-            by_peer: Stamp::is_by_peer(&live.settings.stamp),
+            stamp: Stamp::of(&live.stamp, settings.listen),
             live,
             port: Rc::new(Port { front, settings }),
             senders: HashMap::new(),
@@ -73,10 +70,9 @@ impl Receiver {
         let changed = !Arc::ptr_eq(&live, &self.live);
         if changed {
             self.live = Guard::into_inner(live);
-            self.by_peer = Stamp::is_by_peer(&self.live.settings.stamp);
         }
-        if changed || self.by_peer {
-            self.stamp = Stamp::of(&self.live.settings.stamp, peer);
+        if changed || self.live.stamp.by_peer {
+            self.stamp = Stamp::of(&self.live.stamp, peer);
         }
     }
 
@@ -217,7 +213,7 @@ impl flow::udp::Receive for Receiver {
             precision: self.precision,
             now_ns: super::now_ns(),
             stamp: self.stamp.tags(),
-            unsigned: self.live.settings.unsigned_integers,
+            unsigned: self.live.writes.unsigned,
         };
         if let Err(error) = points.add_whole(bytes, &options, source) {
             gateway.metrics.datagrams.bad.inc();

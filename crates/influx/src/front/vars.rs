@@ -105,7 +105,7 @@ fn of_front(gateway: &Gateway) -> Map<String, Value> {
     let mut all = Map::new();
     let write = json!({ "pointReq": accepted, "writeDrop": metrics.points_refused.get() });
     all.insert("write".to_owned(), point("write", Value::Null, write));
-    let bind = gateway.live().settings.listen.first().map(ToString::to_string);
+    let bind = gateway.fixed.listen.first().map(ToString::to_string);
     let bind = bind.unwrap_or_default();
     let values = json!({
         "req": metrics.answers(|_| true),

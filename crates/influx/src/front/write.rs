@@ -234,7 +234,7 @@ impl<'a> Write<'a> {
             precision,
             source: writer.source,
             stamp: writer.stamp.into_owned(),
-            unsigned: gateway.live().settings.unsigned_integers,
+            unsigned: gateway.live().writes.unsigned,
         };
         let reader = Arc::clone(&gateway);
         let read = gateway.aside.run(move || large.read(&reader)).await?;
@@ -309,7 +309,7 @@ impl<'a> Write<'a> {
         let _stage = self.front.worker.pulse.enter_sized(&PARSE, body.len());
         let begun = Instant::now();
         let stamp = &writer.stamp;
-        let unsigned = self.front.gateway.live().settings.unsigned_integers;
+        let unsigned = self.front.gateway.live().writes.unsigned;
         let options = line::Options { precision, now_ns: super::now_ns(), stamp, unsigned };
         let points = self.front.admission.points().read(body, &options, writer.source);
         ParsedBody { points, begun, done: Instant::now() }

@@ -5,6 +5,7 @@ mod backend;
 mod backend_table;
 mod cluster;
 mod collisions;
+mod fixed;
 pub mod origin;
 mod stamp;
 
@@ -24,6 +25,7 @@ pub use self::cluster::{
     ClusterSettings, PlacementSettings, RuleSettings, SetSettings, SplitSetting, SplitWord,
 };
 pub use self::collisions::CollisionSettings;
+pub use self::fixed::FixedSettings;
 pub use self::stamp::StampValue;
 pub use units::secret::Secret;
 
@@ -245,22 +247,6 @@ impl Settings {
         Ok(text.lines().next().map(str::to_owned))
     }
 
-    /// These with what is only read at a start as it is in the `running` ones, and the keys of
-    /// what differed there.
-    pub(crate) fn keep_fixed(self, running: &Self) -> (Self, Vec<String>) {
-        let keys = [
-            ("listen", self.listen != running.listen),
-            ("tls", self.tls != running.tls),
-            ("udp", self.udp != running.udp),
-            ("timeouts", self.timeouts != running.timeouts),
-            ("collisions", self.collisions != running.collisions),
-        ];
-        let differing = keys.iter().filter(|(_, differs)| *differs);
-        let differing = differing.map(|(key, _)| format!("influx.{key}")).collect();
-        let Self { listen, tls, udp, timeouts, collisions, .. } = running.clone();
-        (Self { listen, tls, udp, timeouts, collisions, ..self }, differing)
-    }
-
     /// Checks what the types cannot.
     ///
     /// # Errors
@@ -324,23 +310,5 @@ impl Settings {
             return Err(SettingsError { at, what: what.to_owned() });
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Settings;
-
-    #[test]
-    fn what_is_read_at_a_start_stays_and_is_named_each_time() {
-        let running = Settings::default();
-        let mut wanted = Settings { version: "1.8.3".to_owned(), ..Settings::default() };
-        wanted.timeouts.idle = std::time::Duration::from_secs(9).into();
-        wanted.listen.clear();
-        let (kept, named) = wanted.clone().keep_fixed(&running);
-        assert_eq!(named, ["influx.listen", "influx.timeouts"]);
-        assert_eq!((kept.version.as_str(), kept.listen.len()), ("1.8.3", 1));
-        assert_eq!(wanted.keep_fixed(&kept).1, named);
-        assert!(kept.clone().keep_fixed(&kept).1.is_empty());
     }
 }

@@ -27,24 +27,28 @@ mod service;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::{Deserialize, Deserializer};
 
 pub use fleet::Fleet;
 use message::PORT;
 pub use service::{AgentCommand, serve};
 
+use super::values;
 use crate::exit::Failure;
 
 /// The most agents of a run.
 const AGENTS_MAX: usize = 100;
 
 /// Which agents send a run.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Default, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AgentOptions {
     /// Agents that send the run in place of this process, each a part of it, as
     /// 10.0.0.5,10.0.0.6:8094: `weir load agent` runs there
     #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',')]
     #[arg(value_parser = agent_address)]
     #[arg(requires = "agent_secret_file", conflicts_with_all = ["part", "start_at"])]
+    #[serde(deserialize_with = "addresses")]
     pub agents: Vec<String>,
     /// A file whose first line is the secret that the agents know
     #[arg(long, value_name = "FILE", requires = "agents")]
@@ -69,6 +73,10 @@ impl AgentOptions {
         }
         Ok(self.agent_secret_file.as_deref().filter(|_| self.are_asked()))
     }
+}
+
+fn addresses<'de, D: Deserializer<'de>>(field: D) -> Result<Vec<String>, D::Error> {
+    values::each(field, agent_address)
 }
 
 /// The address of an agent, with its port.

@@ -5,15 +5,18 @@ use std::sync::Arc;
 use clap::Args;
 use meter::dubbo::{CallOptions, Dubbo, VaryingArguments};
 use meter::url::Url;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use units::Duration;
 
 use super::http::data_set;
 use super::inputs::Inputs;
+use super::values;
 use crate::exit::Failure;
 
 /// The method that is called, and with which arguments.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[command(next_help_heading = "Dubbo")]
 pub struct DubboOptions {
     // Its text is that of HTTP's option, which has the same name.
@@ -31,6 +34,7 @@ pub struct DubboOptions {
     generic: bool,
     /// An attachment, as name=value; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = attachment)]
+    #[serde(deserialize_with = "attachments")]
     attachment: Vec<(String, String)>,
     /// The version of the service; without it the URL's `version`, or none
     #[arg(long, value_name = "VERSION")]
@@ -61,6 +65,10 @@ fn attachment(text: &str) -> Result<(String, String), String> {
     let (name, value) =
         pair.ok_or_else(|| format!("{text:?} is not an attachment: write it as name=value"))?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+fn attachments<'de, D: Deserializer<'de>>(field: D) -> Result<Vec<(String, String)>, D::Error> {
+    values::each(field, attachment)
 }
 
 impl DubboOptions {

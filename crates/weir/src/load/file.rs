@@ -5,16 +5,30 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::ArgAction;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
+use clap::{Arg, ArgMatches, Args, CommandFactory, Parser};
+use meter::url::Url;
+use meter::verdict::Thresholds;
 use toml::{Table, Value};
 
+use super::entries::{Entries, text_of};
 use super::run::LoadSource;
+use super::stream::StreamOptions;
+use super::values::OptionValue;
 use super::workload::WorkloadOptions;
 use super::{Command, http, mix};
 use crate::exit::Failure;
 
 /// The key of what is not an option.
 pub(super) const URL: &str = "url";
+/// What an option is nothing without; clap knows it, and tells nobody.
+const NEEDS: [(&str, &[&str]); 6] = [
+    ("agent-secret-file", &["agents"]),
+    ("agents", &["agent-secret-file"]),
+    ("part", &["run-id", "start-at"]),
+    ("stream-application", &["stream-schema"]),
+    ("stream-schema", &["stream"]),
+    ("think", &["closed"]),
+];
 /// What a load is where nobody has changed the file.
 const USUAL_URL: &str = "http://127.0.0.1:8086/ping";
 
@@ -75,43 +89,76 @@ pub(super) fn table(text: &str) -> Result<Table, String> {
     text.parse().map_err(|error: toml::de::Error| error.to_string())
 }
 
-/// The load that a table describes.
-pub(super) fn command(table: &Table) -> Result<Command, String> {
-    let (mut words, mut steps) = (Vec::new(), Vec::new());
-    for (key, value) in table {
-        if key == URL {
-            continue;
-        }
-        if key == http::KEY {
-            steps = http::parse(value)?;
-            continue;
-        }
-        known(key)?;
-        match value {
-            Value::Array(values) => {
-                for value in values {
-                    words.push(option(key, value)?);
-                }
-            }
-            Value::Boolean(true) => words.push(format!("--{key}")),
-            Value::Boolean(false) => {}
-            value => words.push(option(key, value)?),
+/// The load that these keys describe: each struct of options takes what is its own.
+pub(super) fn command(mut entries: Entries) -> Result<Command, String> {
+    let line = Line::command();
+    for key in entries.keys() {
+        known(key).map_err(|words| format!("{}{words}", entries.line(key)))?;
+    }
+    let mut given = given_in(&entries, &line)?;
+    combinable(&entries, &given, &line)?;
+    let at = entries.at(URL);
+    let text = entries.remove(URL).ok_or("it has no url: write url = \"http://host:port/path\"")?;
+    let text = text_of(&text.value).ok_or_else(|| format!("{at} is a text"))?;
+    let url: Url = text.parse().map_err(|error| format!("{at}: {error}"))?;
+    given.insert(URL.to_owned(), Value::String(text));
+    let options = WorkloadOptions::take(&mut entries, &url)?;
+    let schema = entries.take()?;
+    let command = Command {
+        options,
+        url,
+        speed: entries.take()?,
+        means: entries.take()?,
+        findings: entries.take()?,
+        shared: entries.take()?,
+        agents: entries.take()?,
+        stream: StreamOptions { schema, ..entries.take()? },
+        place: entries.take()?,
+        demands: entries.take()?,
+        thresholds: Thresholds::default(),
+        given,
+    };
+    // As one of the file's tables within another.
+    match entries.keys().next() {
+        Some(key) => Err(format!("{} has no place in a load", entries.at(key))),
+        None => Ok(command),
+    }
+}
+
+/// The keys that say something, each in the form that an option of its kind has.
+fn given_in(entries: &Entries, line: &clap::Command) -> Result<Table, String> {
+    let mut table = Table::new();
+    for arg in line.get_arguments() {
+        let (Some(key), Some(value)) = (arg.get_long(), entries.option(arg)?) else { continue };
+        let value = match value {
+            OptionValue::Flag(false) => continue,
+            OptionValue::Flag(true) => Value::Boolean(true),
+            OptionValue::One(text) => Value::String(text),
+            OptionValue::Each(texts) => Value::from(texts),
+        };
+        table.insert(key.to_owned(), value);
+    }
+    Ok(table)
+}
+
+/// Refuses keys that exclude one another, and one without those that it needs.
+fn combinable(entries: &Entries, given: &Table, line: &clap::Command) -> Result<(), String> {
+    let key_of =
+        |arg: &Arg| arg.get_long().filter(|key| given.contains_key(*key)).map(str::to_owned);
+    for arg in line.get_arguments() {
+        let Some(key) = key_of(arg) else { continue };
+        if let Some(other) = { line.get_arg_conflicts_with(arg) }.into_iter().find_map(key_of) {
+            let (at, other) = (entries.at(&key), entries.name(&other));
+            return Err(format!("{at} cannot be used with {other}"));
         }
     }
-    let url = table.get(URL).ok_or("it has no url: write url = \"http://host:port/path\"")?;
-    words.extend(["--".to_owned(), text_of(URL, url)?]);
-    let matches = Line::command().try_get_matches_from(words).map_err(first_part)?;
-    let mut command = Command::from_arg_matches(&matches).map_err(first_part)?;
-    command.given = given(&matches);
-    match &mut command.options {
-        WorkloadOptions::Http(options) => options.steps = steps,
-        other if !steps.is_empty() => {
-            let name = other.name();
-            return Err(format!("[[step]] has no effect on {name}: it is of http"));
+    let lacks = |needed: &&str| !given.contains_key(*needed);
+    for (key, needed) in NEEDS.into_iter().filter(|(key, _)| given.contains_key(*key)) {
+        if let Some(absent) = needed.iter().find(|needed| lacks(needed)) {
+            return Err(format!("{} needs {absent}", entries.at(key)));
         }
-        _ => {}
     }
-    Ok(command)
+    Ok(())
 }
 
 /// The options that were given, as a run file has them.
@@ -136,21 +183,8 @@ pub fn given(matches: &ArgMatches) -> Table {
     table
 }
 
-fn option(key: &str, value: &Value) -> Result<String, String> {
-    Ok(format!("--{key}={}", text_of(key, value)?))
-}
-
-fn text_of(key: &str, value: &Value) -> Result<String, String> {
-    match value {
-        Value::String(text) => Ok(text.clone()),
-        Value::Integer(number) => Ok(number.to_string()),
-        Value::Float(number) => Ok(number.to_string()),
-        _ => Err(format!("{key} is a text, a number, or a list of them")),
-    }
-}
-
 /// Refuses a key that is not an option, and names the nearest one.
-pub(super) fn known(key: &str) -> Result<(), String> {
+fn known(key: &str) -> Result<(), String> {
     let line = Line::command();
     let mut names: Vec<&str> = line.get_arguments().filter_map(Arg::get_long).collect();
     names.extend([URL, http::KEY, mix::LOAD, mix::VERDICT]);
@@ -226,7 +260,9 @@ fn example(arg: &Arg) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{known, options, table, template};
+    use clap::{Arg, CommandFactory as _, Parser as _};
+
+    use super::{Line, NEEDS, given, known, options, table, template};
     use crate::load::mix::alone as command;
 
     #[test]
@@ -236,7 +272,7 @@ mod tests {
         let first = command(text).unwrap();
         let again = command(&first.given.to_string()).unwrap();
         assert_eq!(first.given, again.given);
-        assert_eq!((again.speed.rate, again.require.len()), (7.0, 2));
+        assert_eq!((again.speed.rate, again.demands.require.len()), (7.0, 2));
         assert!(first.given.contains_key("mix") && !first.given.contains_key("threads"));
         assert!(table("a = ").is_err());
     }
@@ -250,7 +286,7 @@ mod tests {
         let own = over(&["--rate", "9", "--out", "there", "--require", "p99<1s"]).unwrap();
         let text = "url = 'http://h'\nrate = 5\nrequire = ['max<1s', 'errors<1']";
         let command = crate::load::mix::loads(text, own).unwrap().remove(0).1;
-        assert_eq!((command.speed.rate, command.require.len()), (9.0, 1));
+        assert_eq!((command.speed.rate, command.demands.require.len()), (9.0, 1));
         for (words, part) in [
             (&["http://h"][..], "the file has the URL"),
             (&["--rats", "9"], "'--rats'"),
@@ -259,8 +295,14 @@ mod tests {
             let error = over(words).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
-        let closed = crate::load::mix::loads(text, over(&["--closed"]).unwrap()).err();
-        assert!(closed.unwrap().contains("cannot be used with"));
+        let refusal = |words: &[&str]| {
+            crate::load::mix::loads(text, over(words).unwrap()).err().unwrap_or_default()
+        };
+        assert_eq!(refusal(&["--closed"]), "line 2: rate cannot be used with --closed");
+        assert_eq!(
+            refusal(&["--mix", "get"]),
+            "--mix has no effect on http: it is an option of redis"
+        );
     }
 
     #[test]
@@ -271,7 +313,7 @@ mod tests {
         let read = command(text).unwrap();
         assert_eq!(read.speed.rate, 7.0);
         assert!(read.speed.poisson && !read.speed.closed);
-        assert_eq!((read.require.len(), read.url.host()), (2, "h"));
+        assert_eq!((read.demands.require.len(), read.url.host()), (2, "h"));
         assert_eq!(read.options.name(), "postgres");
         assert_eq!(read.speed.duration.to_string(), "3s");
     }
@@ -281,8 +323,23 @@ mod tests {
         for (text, part) in [
             ("rate = 5", "no url"),
             ("url = 'http://h'\nrats = 5", "nearest one is \"rate\""),
-            ("url = 'http://h'\nrate = 'fast'", "--rate"),
-            ("url = 'http://h'\nrate = 5\nclosed = true", "--closed"),
+            ("url = 'http://h'\nrate = 'fast'", "line 2: rate: \"fast\" is not a number"),
+            (
+                "url = 'http://h'\nrate = 5\nclosed = true",
+                "line 2: rate cannot be used with closed",
+            ),
+            ("url = 'http://h'\nrequests-per-connection = 0", "it is 1 at least"),
+            ("url = 'http://h'\nrequests-per-connection = -1", "of 0 or more"),
+            ("url = 'http://h'\nrequire = ['p99<1s', 'p99<5']", "line 2: require: "),
+            ("url = 'http://h'\n\nheader = 'x'", "line 3: header: "),
+            ("url = 'http://h'\nrun-id = 'a b'", "line 2: run-id: "),
+            ("url = 'http://h'\nexpect-rtt = 5", "not a round trip"),
+            ("url = 'http://h'\nstream = 'redis://h'", "write it as http://host:8086"),
+            ("url = 'http://h'\nagents = [':5']", "line 2: agents"),
+            ("url = 'http://h'\npart = '1/2'\nrun-id = 'a'", "line 2: part needs start-at"),
+            ("url = 'https://h'\ninsecure = true\nca = 'x'", "cannot be used with"),
+            ("url = 'http://h'\n\ninsecure = true", "line 3: insecure has no effect"),
+            ("url = 'redis://h'\nworkload = 'influx-write'", "line 2: workload: influx-write goes"),
             ("url = 'ftp://h'", "only http"),
             ("url = 'http://h'\n[rate]\nx = 1", "rate is a text"),
             ("url = 'http://h'\nurl = 'http://h'", "duplicate key"),
@@ -291,6 +348,75 @@ mod tests {
         ] {
             let error = command(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_key_of_each_workload_is_read_by_its_struct() {
+        let mut unread: Vec<String> =
+            Line::command().get_arguments().filter_map(Arg::get_long).map(str::to_owned).collect();
+        for (url, keys) in [
+            ("http://h", "body = 'x'\ndata = 'a.csv'\ncheck = 'status 200'\nheader = 'a: b'"),
+            ("http://h", "targets = 'a'\nliteral = true\nrequests-per-connection = 9"),
+            ("http://h", "user-steps = 'a'\ntimeout = '1s'\nthreads = 2\nledger = true"),
+            ("postgres://h", "script = 'a=9,b'\nprotocol = 'simple'\npipelined = true\ntables = 2"),
+            ("postgres://h", "table-size = 5\nscale = 2\ndefine = ['a=1']\nkey-order = 'zipf'"),
+            ("redis://h", "mix = 'get'\nkeys = 5\nsize = '1-9'\npipeline = 2\nkey-order = 'zipf'"),
+            ("dubbo://h/a.B", "method = 'm'\ntypes = 'int'\narguments = '[5]'\ngeneric = true"),
+            ("dubbo://h/a.B", "attachment = 'a=b'\nservice-version = '1'\ngroup = 'g'"),
+            ("dubbo://h/a.B", "data = 'a.csv'\nchannels = 2"),
+            ("dubbo://h/a.B", "literal = true\nramp-to = 9\nseed = 7\nwarmup = '2s'"),
+            ("http://h", "workload = 'influx-write'\ndb = 'd'\nrows = 'jmeter'\nbatch = 5"),
+            ("http://h", "workload = 'influx-write'\nseries = 9\nout-of-order = 0.1\ngzip = true"),
+            ("http://h", "workload = 'influx-write'\nheader = ['a: b']\nprepare = true"),
+            ("https://h", "insecure = true\nclosed = true\nthink = '5ms'\nout = 'there'"),
+            ("https://h", "ca = 'a'\nfind-limit = 'p99<1s'\nabort = 'p99<1s'\nexpect-rtt = '1ms'"),
+            ("http://h", "steps = '1:1s,2:2s'\nagents = 'h,h2'\nagent-secret-file = 'a'"),
+            ("http://h", "connections = 3\nrate = 7.5\npoisson = true\nrequire = ['p99<1s']"),
+            (
+                "http://h",
+                "stream = 'http://h/write?db=a'\nstream-schema = 'jmeter'\nduration = '5s'\n\
+                 stream-application = 'a'",
+            ),
+            ("http://h", "run-id = 'a'\npart = '1/2'\nstart-at = '2026-11-28T12:00:00Z'"),
+        ] {
+            let text = format!("url = '{url}'\n{keys}");
+            let read = command(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let words = read.given.iter().filter(|(key, _)| *key != "url");
+            let words = words.flat_map(|(key, value)| match value {
+                toml::Value::Boolean(_) => vec![format!("--{key}")],
+                toml::Value::Array(all) => {
+                    all.iter().map(|one| format!("--{key}={}", one.as_str().unwrap())).collect()
+                }
+                value => vec![format!("--{key}={}", value.as_str().unwrap())],
+            });
+            // As a command line it is the same load, what nobody has said included.
+            let words: Vec<_> = words.chain([url.to_owned()]).collect();
+            let matches = Line::command().try_get_matches_from(&words).unwrap();
+            assert_eq!(read.given, given(&matches), "{text}");
+            let line = Line::try_parse_from(&words).unwrap();
+            let clear = |mut of: crate::load::Command| {
+                of.given.clear();
+                format!("{of:?}")
+            };
+            unread.retain(|key| !read.given.contains_key(key));
+            assert_eq!(clear(read), clear(line.command), "{text}");
+        }
+        assert!(unread.is_empty(), "{unread:?}");
+    }
+
+    #[test]
+    fn what_an_option_needs_is_what_clap_has_it_need() {
+        for arg in Line::command().get_arguments() {
+            let shown = format!("{arg:?}");
+            let (_, requires) = shown.split_once("requires: [").unwrap();
+            let requires = requires.split_once(']').unwrap().0;
+            let known = NEEDS.iter().find(|(key, _)| arg.get_long() == Some(key));
+            let known = known.map_or(&[][..], |(_, needed)| needed);
+            assert_eq!(requires.matches("IsPresent").count(), known.len(), "{shown}");
+            for key in known {
+                assert!(requires.contains(&format!("{:?}", key.replace('-', "_"))), "{shown}");
+            }
         }
     }
 

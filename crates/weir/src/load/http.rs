@@ -12,23 +12,18 @@ use meter::http::data::{BYTES_MAX, Data, RowOrder};
 use meter::http::targets::targets;
 use meter::http::{Http, Options, Request, Sequence, Step, header};
 use meter::url::Url;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::inputs::Inputs;
+use super::values;
 use crate::exit::Failure;
-pub use steps::{KEY, KEYS, StepTable, parse};
-
-/// The headers of what is HTTP.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "HTTP and InfluxDB")]
-pub struct Headers {
-    /// A header, as 'Name: value'; may be given several times
-    #[arg(long, short = 'H', value_name = "HEADER", value_parser = header)]
-    pub header: Vec<(String, String)>,
-}
+pub use steps::{KEY, KEYS, StepTable, take as take_steps};
 
 /// What the requests look like.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[command(next_help_heading = "HTTP")]
 pub struct HttpOptions {
     /// The method; of HTTP without it GET, of Dubbo the one of the interface that is called
@@ -45,6 +40,7 @@ pub struct HttpOptions {
     user_steps: Option<PathBuf>,
     /// The same of a run file, which has them in it.
     #[arg(skip)]
+    #[serde(skip)]
     pub steps: Vec<StepTable>,
     /// A data set for {{column}}: CSV with a line of names, or JSON lines. FILE=random draws its
     /// rows, FILE=once uses each once; without it they come in turn. May be given several times
@@ -53,16 +49,35 @@ pub struct HttpOptions {
     /// What each answer has to be, as 'status 200', 'header Content-Type ~ json', 'text done',
     /// 'json /ok = true' or 'not text error'; may be given several times
     #[arg(long, value_name = "CHECK")]
+    #[serde(deserialize_with = "values::texts")]
     check: Vec<Check>,
     /// {{...}} is sent as it is
     #[arg(long, conflicts_with = "data")]
     literal: bool,
     /// A connection ends after so many requests; without it the server ends it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[serde(default, deserialize_with = "one_at_least")]
     requests_per_connection: Option<u32>,
-    // It has a heading of its own, under which stands all that follows.
-    #[command(flatten)]
-    pub headers: Headers,
+    /// A header, as 'Name: value'; may be given several times
+    #[arg(long, short = 'H', value_name = "HEADER", value_parser = header)]
+    #[arg(help_heading = "HTTP and InfluxDB")]
+    #[serde(deserialize_with = "headers")]
+    pub header: Vec<(String, String)>,
+}
+
+/// Reads the headers of a run file.
+pub fn headers<'de, D>(field: D) -> Result<Vec<(String, String)>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    values::each(field, header)
+}
+
+fn one_at_least<'de, D: Deserializer<'de>>(field: D) -> Result<Option<u32>, D::Error> {
+    match u32::deserialize(field)? {
+        0 => Err(D::Error::custom("it is 1 at least")),
+        count => Ok(Some(count)),
+    }
 }
 
 /// Bytes of a file of bodies, targets, steps or a script.
@@ -110,7 +125,7 @@ impl HttpOptions {
         let own_steps = self.user_steps.as_deref().map(read_steps).transpose()?;
         let method = self.method.clone().unwrap_or_else(|| "GET".to_owned());
         let body = body(inputs, self.body.as_deref().unwrap_or_default())?;
-        let request = Request { method, headers: self.headers.header.clone(), body };
+        let request = Request { method, headers: self.header.clone(), body };
         let tables: Option<&[StepTable]> = match (&own_steps, &*self.steps) {
             (None, []) => None,
             (Some(steps), []) => Some(steps),

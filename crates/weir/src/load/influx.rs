@@ -1,17 +1,19 @@
 //! What a load of InfluxDB's writes is made of.
 
 use clap::Args;
-use meter::http::Http;
+use meter::http::{Http, header};
 use meter::influx::{Options, Rows, Writes};
 use meter::url::Url;
+use serde::Deserialize;
 
-use super::http::Headers;
+use super::http::headers;
 use super::inputs::Inputs;
-use super::workload::PrepareFlag;
+use super::values;
 use crate::exit::Failure;
 
 /// Which points are written, and where to.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[command(next_help_heading = "InfluxDB (--workload influx-write)")]
 pub struct InfluxOptions {
     /// The database; without it the URL's path says where to write, as /api/v2/write?bucket=b
@@ -19,6 +21,7 @@ pub struct InfluxOptions {
     db: Option<String>,
     /// What points look like: report, jmeter or cpu-only
     #[arg(long, value_name = "KIND", default_value = "report")]
+    #[serde(deserialize_with = "values::text")]
     rows: Rows,
     /// Points of a request
     #[arg(long, value_name = "N", default_value_t = 30)]
@@ -32,11 +35,14 @@ pub struct InfluxOptions {
     /// Compress requests with gzip
     #[arg(long)]
     gzip: bool,
-    // Each of these has a heading of its own, under which stands all that follows.
-    #[command(flatten)]
-    pub headers: Headers,
-    #[command(flatten)]
-    pub preparation: PrepareFlag,
+    // Its text is that of HTTP's option, which has the same name.
+    #[arg(long, short = 'H', value_name = "HEADER", value_parser = header)]
+    #[arg(help_heading = "HTTP and InfluxDB")]
+    #[serde(deserialize_with = "headers")]
+    pub header: Vec<(String, String)>,
+    // And that of PostgreSQL's.
+    #[arg(long, help_heading = "PostgreSQL and InfluxDB")]
+    pub prepare: bool,
 }
 
 impl InfluxOptions {
@@ -63,13 +69,13 @@ impl InfluxOptions {
             start_ns: inputs.begin_ns,
             seed,
         };
-        Writes::new(url, &self.headers.header, options).map_err(Failure::other)
+        Writes::new(url, &self.header, options).map_err(Failure::other)
     }
 
     /// The request that makes the database.
     pub fn missing_database(&self, url: &Url) -> Result<Http, Failure> {
         let named = "--prepare makes the database that --db names, and there is none";
         let database = self.db.as_deref().ok_or_else(|| Failure::other(named))?;
-        Writes::preparation(url, &self.headers.header, database).map_err(Failure::other)
+        Writes::preparation(url, &self.header, database).map_err(Failure::other)
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use meter::verdict::{THRESHOLDS, Thresholds};
 use toml::{Table, Value};
 
-use super::file::{URL, command, known, table};
+use super::entries::{Entries, Entry, parse};
+use super::file::{URL, command};
 use super::{Command, LOAD as ALONE};
 
 /// The tables of loads, and that of thresholds.
@@ -46,14 +47,19 @@ const RATES: [&str; 3] = ["rate", "ramp-to", "steps"];
 /// The loads that a file's text describes, with their names. What is in `over` stands in place of
 /// what the file has above its loads.
 pub fn loads(text: &str, over: Table) -> Result<Vec<(String, Command)>, String> {
-    let mut whole = table(text)?;
-    whole.extend(over);
+    let mut whole = parse(text)?;
+    whole.extend(Entries::of_options(over));
+    let at = whole.at(VERDICT);
     let verdict = whole.remove(VERDICT);
-    let thresholds = verdict.as_ref().map_or(Ok(THRESHOLDS), thresholds)?;
+    let thresholds = verdict.as_ref().map_or(Ok(THRESHOLDS), |of| thresholds(of, &at))?;
+    let verdict = verdict.map(|entry| entry.value);
+    let line = whole.line(LOAD);
     let mut loads = match whole.remove(LOAD) {
-        None => vec![(ALONE.to_owned(), command(&whole)?)],
-        Some(Value::Array(tables)) => several(&whole, &tables)?,
-        Some(_) => return Err(format!("{LOAD} is a list of tables: write [[{LOAD}]]")),
+        None => vec![(ALONE.to_owned(), command(whole)?)],
+        Some(entry) => match entry.tables().filter(|_| entry.value.is_array()) {
+            Some(tables) => several(&whole, tables)?,
+            None => return Err(format!("{line}{LOAD} is a list of tables: write [[{LOAD}]]")),
+        },
     };
     for (_, load) in &mut loads {
         load.thresholds = thresholds;
@@ -71,27 +77,33 @@ pub fn alone(text: &str) -> Result<Command, String> {
 }
 
 /// What stands above all loads is of each that does not say it otherwise.
-fn several(whole: &Table, tables: &[Value]) -> Result<Vec<(String, Command)>, String> {
-    if whole.contains_key(URL) {
-        return Err(format!("each [[{LOAD}]] has a url of its own, so there is none above them"));
+fn several(whole: &Entries, tables: Vec<Entries>) -> Result<Vec<(String, Command)>, String> {
+    if whole.has(URL) {
+        let line = whole.line(URL);
+        let words = format!("each [[{LOAD}]] has a url of its own, so there is none above them");
+        return Err(format!("{line}{words}"));
     }
     if tables.is_empty() || tables.len() > LOADS_MAX {
         return Err(format!("a run has 1 to {LOADS_MAX} loads"));
     }
     let (mut loads, mut shares) = (Vec::<(String, Command)>::new(), Vec::new());
-    for (number, table) in tables.iter().enumerate() {
-        let own = table.as_table().ok_or_else(|| format!("{LOAD} is a list of tables"))?;
-        let named = own.get(NAME).map(name).transpose()?;
+    for (number, mut own) in tables.into_iter().enumerate() {
+        let line = own.line(NAME);
+        let named = own.remove(NAME).map(|entry| name(&entry.value)).transpose();
+        let named = named.map_err(|words| format!("{line}{words}"))?;
         let about = named.clone().unwrap_or_else(|| format!("number {}", number + 1));
-        let mut load = one(whole, own).map_err(|words| format!("[[{LOAD}]] {about}: {words}"))?;
+        let line = own.line(SHARE);
+        let of_share = own.remove(SHARE).map(|entry| entry.value);
+        let load = one(whole, own, of_share.is_some());
+        let mut load = load.map_err(|words| format!("[[{LOAD}]] {about}: {words}"))?;
         load.speed.number = number as u64;
         let name = named.unwrap_or_else(|| usual(&load, &loads));
         if loads.iter().any(|(other, _)| *other == name) {
             return Err(format!("two loads are called {name:?}"));
         }
-        if let Some(value) = own.get(SHARE) {
-            shares.push(share(value)?);
-            load.given.insert(SHARE.to_owned(), value.clone());
+        if let Some(value) = of_share {
+            shares.push(share(&value).map_err(|words| format!("{line}{words}"))?);
+            load.given.insert(SHARE.to_owned(), value);
         }
         loads.push((name, load));
     }
@@ -108,19 +120,20 @@ fn several(whole: &Table, tables: &[Value]) -> Result<Vec<(String, Command)>, St
     Ok(loads)
 }
 
-fn one(whole: &Table, own: &Table) -> Result<Command, String> {
-    let mut merged = whole.clone();
-    for (key, value) in own.iter().filter(|(key, _)| ![NAME, SHARE].contains(&&***key)) {
-        if WHOLE.contains(&&**key) {
-            return Err(format!("{key} is of the whole run: write it above the loads"));
+/// One of several loads, which may have a share of the rate that stands above.
+fn one(whole: &Entries, own: Entries, has_share: bool) -> Result<Command, String> {
+    for key in own.keys() {
+        let line = own.line(key);
+        if WHOLE.contains(&key) {
+            return Err(format!("{line}{key} is of the whole run: write it above the loads"));
         }
-        if own.contains_key(SHARE) && RATES.contains(&&**key) {
-            return Err(format!("its share is of the rate above the loads: leave {key} out"));
+        if has_share && RATES.contains(&key) {
+            return Err(format!("{line}its share is of the rate above the loads: leave {key} out"));
         }
-        known(key)?;
-        merged.insert(key.clone(), value.clone());
     }
-    command(&merged)
+    let mut merged = whole.clone();
+    merged.extend(own);
+    command(merged)
 }
 
 fn name(value: &Value) -> Result<String, String> {
@@ -147,26 +160,29 @@ fn usual(load: &Command, others: &[(String, Command)]) -> String {
 }
 
 /// Beyond what a run is INVALID. What is not said is as usual.
-fn thresholds(value: &Value) -> Result<Thresholds, String> {
-    let table =
-        value.as_table().ok_or_else(|| format!("{VERDICT} is a table: write [{VERDICT}]"))?;
+fn thresholds(entry: &Entry, at: &str) -> Result<Thresholds, String> {
+    let tables = entry.tables().filter(|_| entry.value.is_table());
+    let wrong = || format!("{at} is a table: write [{VERDICT}]");
+    let table = tables.and_then(|mut tables| tables.pop()).ok_or_else(wrong)?;
     let mut of = THRESHOLDS;
-    for (key, value) in table {
+    for (key, value) in table.keys().filter_map(|key| Some((key, table.value(key)?))) {
+        let line = table.line(key);
         let share = || {
             let number = value.as_float().or(value.as_integer().map(|whole| whole as f64));
             let number = number.filter(|number| (0.0..=1.0).contains(number));
-            number.ok_or_else(|| format!("{VERDICT}.{key} is a share from 0 to 1"))
+            number.ok_or_else(|| format!("{line}{VERDICT}.{key} is a share from 0 to 1"))
         };
         let span = || -> Result<Duration, String> {
-            let text =
-                value.as_str().ok_or_else(|| format!("{VERDICT}.{key} is a time, as 1ms"))?;
-            super::round_trip(text)
+            let wrong = || format!("{line}{VERDICT}.{key} is a time, as 1ms");
+            let text = value.as_str().ok_or_else(wrong)?;
+            super::round_trip(text).map_err(|words| format!("{line}{VERDICT}.{key}: {words}"))
         };
-        match &**key {
+        match key {
             "late-share" => of.late_share = share()?,
             "late-min" => {
                 let count = value.as_integer().and_then(|count| u64::try_from(count).ok());
-                of.late_min = count.ok_or_else(|| format!("{VERDICT}.{key} is a whole number"))?;
+                of.late_min =
+                    count.ok_or_else(|| format!("{line}{VERDICT}.{key} is a whole number"))?;
             }
             "lateness-share" => of.lateness_share = share()?,
             "lateness-min" => of.lateness_min = span()?,
@@ -177,7 +193,10 @@ fn thresholds(value: &Value) -> Result<Thresholds, String> {
             "waiting" => of.waiting = share()?,
             "standing" => of.standing = share()?,
             "little" => of.little = share()?,
-            _ => return Err(format!("there is no threshold {key:?}: weir load init shows all")),
+            _ => {
+                let words = format!("there is no threshold {key:?}: weir load init shows all");
+                return Err(format!("{line}{words}"));
+            }
         }
     }
     Ok(of)
@@ -273,7 +292,10 @@ mod tests {
         let of = |at: usize| &read[at].1;
         assert_eq!((of(0).speed.rate, of(1).speed.rate), (1000.0, 5.0));
         assert_eq!((of(0).means.connections, of(1).means.connections), (64, 3));
-        assert_eq!((of(0).require.len(), of(1).speed.duration.to_string()), (1, "5s".to_owned()));
+        assert_eq!(
+            (of(0).demands.require.len(), of(1).speed.duration.to_string()),
+            (1, "5s".to_owned())
+        );
         // They are the same when they are written down and read again.
         let given: Vec<_> =
             read.iter().map(|(name, of)| (name.clone(), of.given.clone())).collect();
@@ -305,7 +327,7 @@ mod tests {
         let load = "[[load]]\nurl = 'redis://h'\n";
         for (text, part) in [
             ("url = 'redis://h'\n[[load]]\nurl = 'redis://h'".to_owned(), "url of its own"),
-            (format!("{load}duration = '5s'"), "number 1: duration is of the whole run"),
+            (format!("{load}duration = '5s'"), "number 1: line 3: duration is of the whole run"),
             (format!("{load}rats = 5"), "nearest one is \"rate\""),
             (format!("{load}name = 'a b'"), "is a word"),
             (format!("{load}name = 'x'\n{load}name = 'x'"), "two loads are called"),
@@ -314,10 +336,17 @@ mod tests {
             (format!("{load}share = 1\n{load}"), "all loads have a share"),
             (format!("closed = true\n{load}share = 1"), "none where they are"),
             ("[load]\nurl = 'redis://h'".to_owned(), "[[load]]"),
+            (format!("{load}[[load.load]]\nrate = 5"), "number 1: line 3: load has no place"),
+            (format!("{load}[load.verdict]\nlittle = 1"), "line 3: verdict is of the whole run"),
             ("load = []".to_owned(), "1 to 20 loads"),
+            ("load = [5]".to_owned(), "line 1: load is a list of tables"),
             ("rate = 5".to_owned(), "no url"),
             ("url = 'http://h'\n[verdict]\nbusy = 1".to_owned(), "no threshold \"busy\""),
-            ("url = 'http://h'\n[verdict]\nlittle = 2".to_owned(), "share from 0 to 1"),
+            (
+                "url = 'http://h'\n[verdict]\nlittle = 2".to_owned(),
+                "line 3: verdict.little is a share from 0 to 1",
+            ),
+            ("url = 'http://h'\nverdict = 5".to_owned(), "line 2: verdict is a table"),
             ("url = 'http://h'\n[verdict]\nlateness-min = 2".to_owned(), "is a time"),
         ] {
             let error = loads(&text).unwrap_err();

@@ -9,13 +9,12 @@ use meter::engine::{AskError, OpenError};
 use meter::keys::Order;
 use meter::postgres::{Options, Postgres, Preparation, Protocol, Source, create_database};
 use meter::url::Url;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Command;
 use super::http::read_text;
 use super::inputs::Inputs;
-use super::redis::KeyOrder;
-use super::workload::PrepareFlag;
+use super::values;
 use crate::exit::Failure;
 
 /// What an error ends with where the database of a URL is not there.
@@ -25,7 +24,8 @@ const NO_DATABASE: &str = "(3D000)";
 const STATEMENT_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// What of PostgreSQL is asked.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[command(next_help_heading = "PostgreSQL")]
 pub struct PostgresOptions {
     /// Scripts with their shares, as oltp_point_select, select-only=9,@own.sql=1, where @FILE is a
@@ -35,6 +35,7 @@ pub struct PostgresOptions {
     /// How statements are sent: simple, extended or prepared; without it as the tool does whose
     /// script it is
     #[arg(long, value_name = "NAME")]
+    #[serde(default, deserialize_with = "values::text_if_any")]
     protocol: Option<Protocol>,
     /// All statements of a script are sent at once
     #[arg(long)]
@@ -50,12 +51,16 @@ pub struct PostgresOptions {
     scale: u64,
     /// A variable that scripts begin with, as name=7; may be given several times
     #[arg(long, short = 'D', value_name = "NAME=N", value_parser = variable)]
+    #[serde(deserialize_with = "variables")]
     define: Vec<(String, i64)>,
-    // Each of these has a heading of its own, under which stands all that follows.
-    #[command(flatten)]
-    order: KeyOrder,
-    #[command(flatten)]
-    pub preparation: PrepareFlag,
+    /// In which order keys come: uniform, sequence, zipf, zipf:1.2, or special as sysbench's
+    #[arg(long, value_name = "ORDER", default_value = "uniform")]
+    #[arg(help_heading = "Redis and PostgreSQL")]
+    #[serde(deserialize_with = "values::text")]
+    key_order: Order,
+    /// Makes what is missing before the load: the database, and tables of scripts that are built in
+    #[arg(long, help_heading = "PostgreSQL and InfluxDB")]
+    pub prepare: bool,
 }
 
 fn variable(text: &str) -> Result<(String, i64), String> {
@@ -64,6 +69,10 @@ fn variable(text: &str) -> Result<(String, i64), String> {
         Some((name.trim().to_owned(), value))
     });
     known.ok_or_else(|| format!("{text:?} is not a variable: write it as name=7"))
+}
+
+fn variables<'de, D: Deserializer<'de>>(field: D) -> Result<Vec<(String, i64)>, D::Error> {
+    values::each(field, variable)
 }
 
 impl PostgresOptions {
@@ -90,7 +99,7 @@ impl PostgresOptions {
             table_size: self.table_size,
             scale: self.scale,
             variables: self.define.clone(),
-            order: self.order.key_order,
+            order: self.key_order,
             seed,
             run: run.map(u64::cast_signed),
             ..inputs.login()

@@ -14,6 +14,7 @@ use meter::report;
 use meter::schedule::Segment;
 use meter::sharing::PartInjector;
 use meter::summary::Summary;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::run::{NamedLoad, urls};
@@ -37,7 +38,8 @@ const OPEN_HEADERS: [&str; 7] = [
 ];
 
 /// Where results are kept.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ResultsPlace {
     /// The directory for the results, a new or empty one [default: weir-load/DATE-TIME, in UTC]
     #[arg(long, value_name = "DIR")]
@@ -234,7 +236,7 @@ fn is_open(header: &str) -> bool {
 
 /// The run as it is run, without what is secret.
 fn describe(command: &Command) -> Value {
-    let Command { options, url, speed, means, shared, require, abort, .. } = command;
+    let Command { options, url, speed, means, shared, demands, .. } = command;
     let (mut method, mut body, mut http) = (None, "", Value::Null);
     let (mut redis, mut postgres, mut influx_write) = (None, None, None);
     let mut dubbo = None;
@@ -283,15 +285,15 @@ fn describe(command: &Command) -> Value {
         "timeout": means.timeout.to_string(),
         "ca": means.ca,
         "insecure": means.insecure,
-        "require": words(require),
-        "abort": words(abort),
+        "require": words(&demands.require),
+        "abort": words(&demands.abort),
         "think": command.given.get("think").and_then(toml::Value::as_str),
-        "ledger": command.ledger,
+        "ledger": command.findings.ledger,
         "agents": command.agents.agents,
         "part": shared.part.map(|part| part.to_string()),
         "run_id": shared.run_id,
         "start_at": shared.start_at.map(meter::summary::date_time),
-        "expected_round_trip_ns": command.expect_rtt.map(|span| span.as_nanos() as u64),
+        "expected_round_trip_ns": command.findings.expect_rtt.map(|span| span.as_nanos() as u64),
     })
 }
 

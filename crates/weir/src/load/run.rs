@@ -156,7 +156,7 @@ pub fn run(
         false => Inputs::of_machine(begin),
         true => Inputs::below(source.folder.clone(), begin),
     };
-    let ledger = first.ledger.then(|| Ledger::new(&path, first.shared.number()));
+    let ledger = first.findings.ledger.then(|| Ledger::new(&path, first.shared.number()));
     let MadeLoads { mut loads, operations, kept, fingerprint } =
         MadeLoads::new(named, &inputs, &stop, ledger.as_ref())?;
     let require = first.demands(&operations)?;
@@ -196,7 +196,7 @@ pub fn run(
             return Err(failure);
         }
     };
-    outcome.network.expected = first.expect_rtt;
+    outcome.network.expected = first.findings.expect_rtt;
     sliding.end(&outcome.rest);
     let summary = Summary::new(&outcome, &require).with_stretches(&sliding);
     // The files are whole before anything is printed.
@@ -227,7 +227,7 @@ fn check_schema(command: &Command) -> Result<(), Failure> {
 /// Refuses what a part can't be ended by: a rate, or a number of errors, is of the whole run.
 fn check_abort(command: &Command) -> Result<(), Failure> {
     let is_of_sum = |gate: &&Gate| command.shared.part.is_some() && gate.is_of_the_sum();
-    command.abort.iter().find(is_of_sum).map_or(Ok(()), |gate| {
+    command.demands.abort.iter().find(is_of_sum).map_or(Ok(()), |gate| {
         let words = format!("--abort '{gate}' is of the whole run, and --part sends a part of it");
         Err(Failure::other(words))
     })
@@ -242,16 +242,16 @@ impl Command {
 
     /// The demand whose highest rate is looked for, of one of so many loads.
     fn sought(&self, operations: &[String], loads: usize) -> Result<Option<Gate>, Failure> {
-        if self.find_limit.is_some() && loads > 1 {
+        if self.findings.find_limit.is_some() && loads > 1 {
             return Err(Failure::other("--find-limit is of one load: this file has several"));
         }
-        let sought = self.find_limit.clone().map(|gate| gate.on(operations));
+        let sought = self.findings.find_limit.clone().map(|gate| gate.on(operations));
         sought.transpose().map_err(Failure::other)
     }
 
     /// What the run has to reach; a part is judged with all others, where they are merged.
     fn demands(&self, operations: &[String]) -> Result<Vec<Gate>, Failure> {
-        let demands = on(&self.require, operations)?;
+        let demands = on(&self.demands.require, operations)?;
         Ok(if self.shared.part.is_some() { Vec::new() } else { demands })
     }
 }

@@ -4,23 +4,30 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use meter::part::RunPart;
+use serde::{Deserialize, Deserializer};
+
+use super::values;
 
 /// The options of a run that several injectors share.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SharedRun {
     /// Sends part N of M parts of the run; the same load with the other parts runs on other
     /// machines, and `weir load merge` makes one of their results. Rates and connections are those
     /// of the whole run
     #[arg(long, value_name = "N/M", requires_all = ["run_id", "start_at"])]
     #[arg(conflicts_with = "find_limit")]
+    #[serde(default, deserialize_with = "values::text_if_any")]
     pub part: Option<RunPart>,
     /// What all parts of a run are known by
     #[arg(long, value_name = "ID", value_parser = run_id)]
+    #[serde(default, deserialize_with = "run_name")]
     pub run_id: Option<String>,
     /// When what is measured begins, a whole second, as 2026-11-28T12:00:00Z: the warm-up is over
     /// by then
     #[arg(long, value_name = "TIME", value_parser = start)]
     #[arg(conflicts_with = "find_limit")]
+    #[serde(default, deserialize_with = "start_time")]
     pub start_at: Option<SystemTime>,
 }
 
@@ -42,6 +49,14 @@ impl SharedRun {
         let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         Some(id.bytes().chain(start).fold(0xcbf2_9ce4_8422_2325, mix) >> 1)
     }
+}
+
+fn run_name<'de, D: Deserializer<'de>>(field: D) -> Result<Option<String>, D::Error> {
+    values::one(field, run_id).map(Some)
+}
+
+fn start_time<'de, D: Deserializer<'de>>(field: D) -> Result<Option<SystemTime>, D::Error> {
+    values::one(field, start).map(Some)
 }
 
 fn run_id(text: &str) -> Result<String, String> {

@@ -3,12 +3,18 @@
 use clap::Args;
 use meter::engine::{Pace, Think};
 use meter::schedule::{Arrivals, Schedule, Segment};
+use serde::{Deserialize, Deserializer};
 use units::Duration;
 
+use super::values;
 use crate::exit::Failure;
 
+/// The part of the rate that a load has which is alone.
+const WHOLE: f64 = 1.0;
+
 /// When requests are sent.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Speed {
     /// How many requests a second
     #[arg(long, value_name = "N", default_value_t = 100.0)]
@@ -20,6 +26,7 @@ pub struct Speed {
     /// One rate after the other, each for so long, as 500:10s,1000:10s
     #[arg(long, value_name = "N:TIME,...", value_delimiter = ',', value_parser = step,
           conflicts_with_all = ["closed", "duration"])]
+    #[serde(deserialize_with = "segments")]
     pub steps: Vec<Segment>,
     /// Requests come by chance, as from independent users (Poisson), at the same rate
     #[arg(long, conflicts_with = "closed")]
@@ -33,19 +40,36 @@ pub struct Speed {
     /// How long each connection of a closed loop waits between an answer and its next request, as
     /// 100ms, or by chance from 50ms-150ms
     #[arg(long, value_name = "TIME", requires = "closed", value_parser = think)]
+    #[serde(default, deserialize_with = "think_time")]
     pub think: Option<Think>,
     /// How long requests are sent, of those that count
     #[arg(long, value_name = "TIME", default_value_t = Duration::from_secs(10))]
+    #[serde(deserialize_with = "values::text")]
     pub duration: Duration,
     /// How long requests are sent before those that count
     #[arg(long, value_name = "TIME", default_value_t = Duration::from_secs(1))]
+    #[serde(deserialize_with = "values::text")]
     pub warmup: Duration,
     /// The part of the rate that a load of several has.
-    #[arg(skip = 1.0)]
+    #[arg(skip = WHOLE)]
+    #[serde(skip, default = "whole")]
     pub part: f64,
     /// Which of several loads it is: each has arrivals of its own.
     #[arg(skip)]
+    #[serde(skip)]
     pub number: u64,
+}
+
+fn whole() -> f64 {
+    WHOLE
+}
+
+fn segments<'de, D: Deserializer<'de>>(field: D) -> Result<Vec<Segment>, D::Error> {
+    values::each(field, step)
+}
+
+fn think_time<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Think>, D::Error> {
+    values::one(field, think).map(Some)
 }
 
 fn think(text: &str) -> Result<Think, String> {

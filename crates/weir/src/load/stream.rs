@@ -13,29 +13,37 @@ use meter::jmeter::JmeterSeries;
 use meter::machine;
 use meter::stream::{Points, StreamTags};
 use meter::url::{Scheme, Url};
+use serde::{Deserialize, Deserializer};
 use watch::words::count;
 
 use super::ended::EndedPiece;
+use super::values;
 use crate::exit::Failure;
 use crate::remote::{self, Client};
 
 /// Where the windows of a run are sent.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct StreamOptions {
     /// Sends each window as points to an InfluxDB, a Weir or what else takes its writes, as
     /// http://user:password@host:8086/write?db=load: it is load for that server, too
     #[arg(long, value_name = "URL", conflicts_with = "find_limit", value_parser = stream_url)]
+    #[serde(default, deserialize_with = "target")]
     pub stream: Option<Url>,
+    // A run file has its keys beside this one, and it is read by itself.
     #[command(flatten)]
+    #[serde(skip)]
     pub schema: SchemaOptions,
 }
 
 /// As whose results the windows are written.
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SchemaOptions {
     /// Writes the whole run in JMeter's schema, too, for dashboards made for JMeter. A part has no
     /// whole run to write: `weir load merge` writes it
     #[arg(long, value_name = "SCHEMA", value_enum, requires = "stream")]
+    #[serde(default, deserialize_with = "values::name_if_any")]
     pub stream_schema: Option<StreamSchema>,
     /// The application that rows in JMeter's schema are of; "weir" if not given
     #[arg(long, value_name = "NAME", requires = "stream_schema")]
@@ -66,6 +74,10 @@ const GRACE: Duration = Duration::from_secs(10);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(5);
+
+fn target<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Url>, D::Error> {
+    values::one(field, stream_url).map(Some)
+}
 
 /// Where points are sent, as an operator writes it.
 pub fn stream_url(text: &str) -> Result<Url, String> {

@@ -1,16 +1,21 @@
-//! What a load sends: the options of each workload are a struct of their own, and a load has those
-//! of one. clap's definitions of these structs say which option belongs to which.
+//! What a load sends: the options of each workload are a struct of their own, which clap reads of a
+//! command line and serde of a run file, and a load has those of one. clap's definitions of these
+//! structs say which option belongs to which.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, FromArgMatches, ValueEnum};
 use meter::url::{Scheme, Url};
+use serde::Deserialize;
+use toml::Value;
 
 use super::dubbo::DubboOptions;
-use super::http::HttpOptions;
+use super::entries::Entries;
+use super::http::{self, HttpOptions};
 use super::influx::InfluxOptions;
 use super::postgres::PostgresOptions;
 use super::redis::RedisOptions;
+use super::values;
 
 /// The options of a workload.
 #[derive(Debug)]
@@ -30,20 +35,13 @@ enum NamedWorkload {
 }
 
 /// Which workload it is, where the URL does not say it.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct WorkloadName {
     /// What is sent, where the URL does not say it
     #[arg(long, value_name = "NAME")]
+    #[serde(default, deserialize_with = "values::name_if_any")]
     workload: Option<NamedWorkload>,
-}
-
-/// What of a server may be missing before a load.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "PostgreSQL and InfluxDB")]
-pub struct PrepareFlag {
-    /// Makes what is missing before the load: the database, and tables of scripts that are built in
-    #[arg(long)]
-    pub prepare: bool,
 }
 
 /// A workload, before its options are read.
@@ -101,6 +99,17 @@ impl Kind {
         self.args().iter().any(|own| own.get_id() == arg.get_id())
     }
 
+    /// Takes its options of a run file.
+    fn take(self, entries: &mut Entries) -> Result<WorkloadOptions, String> {
+        Ok(match self {
+            Self::Http => WorkloadOptions::Http(entries.take()?),
+            Self::Postgres => WorkloadOptions::Postgres(entries.take()?),
+            Self::Dubbo => WorkloadOptions::Dubbo(entries.take()?),
+            Self::Redis => WorkloadOptions::Redis(entries.take()?),
+            Self::InfluxWrite => WorkloadOptions::InfluxWrite(entries.take()?),
+        })
+    }
+
     fn read(self, matches: &ArgMatches) -> Result<WorkloadOptions, clap::Error> {
         Ok(match self {
             Self::Http => WorkloadOptions::Http(HttpOptions::from_arg_matches(matches)?),
@@ -115,14 +124,13 @@ impl Kind {
         })
     }
 
-    /// Why --insecure, which every workload has, would have no effect.
+    /// Why `insecure`, which every workload has, would have no effect.
     fn insecure_without_effect(self, url: &Url) -> Option<&'static str> {
         match (self, url.tls()) {
             (Self::Postgres, _) => Some(
-                "--insecure has no effect on postgres: sslmode of the URL says how the certificate \
-                 is checked",
+                "has no effect on postgres: sslmode of the URL says how the certificate is checked",
             ),
-            (_, None) => Some("--insecure has no effect: the URL has no TLS"),
+            (_, None) => Some("has no effect: the URL has no TLS"),
             (_, Some(_)) => None,
         }
     }
@@ -131,8 +139,7 @@ impl Kind {
     fn without_effect(self, arg: &Arg) -> String {
         let owners = Self::ALL.into_iter().filter(|kind| kind.has(arg)).map(Self::name);
         let owners = owners.collect::<Vec<_>>().join(" and ");
-        let option = arg.get_long().unwrap_or_default();
-        format!("--{option} has no effect on {}: it is an option of {owners}", self.name())
+        format!("has no effect on {}: it is an option of {owners}", self.name())
     }
 }
 
@@ -181,10 +188,11 @@ impl FromArgMatches for WorkloadOptions {
             matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
         };
         if let Some(arg) = all_args().iter().find(|arg| is_given(arg) && !kind.has(arg)) {
-            return Err(refused(kind.without_effect(arg)));
+            let option = arg.get_long().unwrap_or_default();
+            return Err(refused(format!("--{option} {}", kind.without_effect(arg))));
         }
         if let Some(words) = kind.insecure_without_effect(url).filter(|_| is_insecure(matches)) {
-            return Err(refused(words.to_owned()));
+            return Err(refused(format!("--insecure {words}")));
         }
         kind.read(matches)
     }
@@ -196,6 +204,35 @@ impl FromArgMatches for WorkloadOptions {
 }
 
 impl WorkloadOptions {
+    /// Takes those of a run file's load. What is left of workloads' options is of another one.
+    ///
+    /// # Errors
+    /// What is wrong, with the key that it is about.
+    pub fn take(entries: &mut Entries, url: &Url) -> Result<Self, String> {
+        let named = entries.at("workload");
+        let WorkloadName { workload } = entries.take()?;
+        let kind = Kind::of(workload, url).map_err(|words| format!("{named}: {words}"))?;
+        let steps = http::take_steps(entries, kind.name())?;
+        let mut options = kind.take(entries)?;
+        if let Self::Http(options) = &mut options {
+            options.steps = steps;
+        }
+        for arg in all_args() {
+            let key = arg.get_long().unwrap_or_default();
+            let is_given = entries.option(&arg)?.is_some_and(|value| value.is_given());
+            if is_given {
+                return Err(format!("{} {}", entries.at(key), kind.without_effect(&arg)));
+            }
+            drop(entries.remove(key));
+        }
+        match kind.insecure_without_effect(url) {
+            Some(words) if entries.value("insecure") == Some(&Value::Boolean(true)) => {
+                Err(format!("{} {words}", entries.at("insecure")))
+            }
+            _ => Ok(options),
+        }
+    }
+
     /// What the workload is called where nobody names the load.
     pub fn name(&self) -> &'static str {
         match self {
@@ -210,8 +247,8 @@ impl WorkloadOptions {
     /// The headers that each request has, of what is HTTP.
     pub fn headers(&self) -> &[(String, String)] {
         match self {
-            Self::Http(options) => &options.headers.header,
-            Self::InfluxWrite(options) => &options.headers.header,
+            Self::Http(options) => &options.header,
+            Self::InfluxWrite(options) => &options.header,
             Self::Postgres(_) | Self::Redis(_) | Self::Dubbo(_) => &[],
         }
     }

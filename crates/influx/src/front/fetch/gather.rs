@@ -17,6 +17,7 @@ use wire::line;
 use super::documents::{Documents, ResultPart, SeriesPart};
 use super::held::{HeldMemory, too_many};
 use super::plan::{FetchPlan, FetchStatement, Streaming};
+use crate::front::live::RowBounds;
 
 /// How often is looked whether the query is to end while a member sends nothing.
 const LOOK: Duration = Duration::from_millis(200);
@@ -40,15 +41,6 @@ pub enum FetchOutcome {
     Held(GatheredPoints),
     /// Members are to be asked once more, for points that pass through.
     Streamed(Box<RawSelect>),
-}
-
-/// How many points may be read.
-#[derive(Clone, Copy, Debug)]
-pub struct RowBounds {
-    /// Of all members together.
-    pub rows_max: u64,
-    /// How many are held where they could pass through.
-    pub held_max: u64,
 }
 
 /// Reads the answers to their ends, or as far as their points are to be held.

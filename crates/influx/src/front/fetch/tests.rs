@@ -4,6 +4,7 @@ use wire::influxql::ast::{Select, Statement};
 
 use super::documents::Documents;
 use super::*;
+use crate::front::live::RowBounds;
 use crate::placement::QueryScope;
 
 const SCOPE: QueryScope<'_> = QueryScope { db: "db", now_ns: 1_000 };

@@ -9,16 +9,14 @@ use futures_util::FutureExt as _;
 use futures_util::future::try_join_all;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use store::query::context::{Context, Limits};
+use store::query::context::Context;
 use store::query::encode::{self, Epoch, Format};
 
 use super::{JOINED_RESULT_MAX, READ_FACTOR, Request};
 use crate::backends::Backend;
 use crate::front::answer::{self, Answer};
 use crate::front::ask::QueryFuture;
-use crate::front::fetch::{
-    Documents, Fetch, FetchOutcome, FetchPlan, MemberPoints, RowBounds, gather,
-};
+use crate::front::fetch::{Documents, Fetch, FetchOutcome, FetchPlan, MemberPoints, gather};
 use crate::front::metrics::QueryWay;
 use crate::front::parameters::AnswerUse;
 use crate::front::passed::BACKEND;
@@ -91,8 +89,7 @@ impl Request<'_> {
 
     fn fetch_context(&self, now_ns: i64) -> Context {
         let gateway = &self.front.gateway;
-        let memory = gateway.live().settings.cluster.clone().unwrap_or_default().query_memory;
-        let limits = Limits { memory, ..Limits::default() };
+        let limits = gateway.live().fetch.query.clone();
         let (db, rp) = (self.parameters.get("db"), self.parameters.get("rp"));
         let mut context = gateway.fetches().context_within(limits, db, rp, now_ns);
         context.chunk_size = self.format().chunk_size;
@@ -107,8 +104,7 @@ impl Request<'_> {
         context: &Context,
     ) -> Result<Fetch, Answer> {
         let gateway = &self.front.gateway;
-        let cluster = gateway.live().settings.cluster.clone().unwrap_or_default();
-        let bounds = RowBounds { rows_max: cluster.rows_max, held_max: cluster.held_rows };
+        let bounds = gateway.live().fetch.rows;
         let members = self.members(sets, (plan.text(), AnswerUse::Fetched), answering).await?;
         let control = gateway.control.clone();
         let of_thread = (plan.clone(), context.clone());

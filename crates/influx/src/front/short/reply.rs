@@ -54,7 +54,7 @@ impl Front {
             }
         }
         let live = self.gateway.live();
-        let (version, build) = (live.version.as_bytes(), long::OSS.as_bytes());
+        let (version, build) = (live.version.header.as_bytes(), long::OSS.as_bytes());
         let own = long::on_every_answer(version, build, id.as_bytes());
         for (name, value) in own {
             put(out, name.as_str(), value);

@@ -1,6 +1,5 @@
 //! What becomes of connections when something on the short way breaks, over real sockets.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -21,8 +20,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::Builder;
 use watch::metrics::Registry;
 
-use super::{Connection, Left, Member, Short, Step, serve};
-use crate::front::stamp::Stamp;
+use super::{Connection, Input, Left, Member, Short, Step, serve};
+use crate::front::stamp::{Stamp, StampRules};
 use crate::front::writer::ConnectionSource;
 
 /// Longer than anything here takes.
@@ -63,7 +62,7 @@ async fn turns(short: Rc<Short>) {
 /// A connection, on the short way and then on the long one, where each byte comes back as `L`.
 async fn connection(short: Rc<Short>, stream: Stream, peer: SocketAddr, drain: Drain) {
     let connection = Rc::new(Connection {
-        stamp: Stamp::of(&BTreeMap::new(), peer),
+        stamp: Stamp::of(&StampRules::default(), peer),
         source: ConnectionSource::new(peer),
         progress: stream.progress().clone(),
         peer: peer.ip(),
@@ -135,6 +134,19 @@ impl Client {
         let mut answer = [0];
         self.0.read_exact(&mut answer).ok().map(|()| answer[0].into())
     }
+}
+
+#[test]
+fn a_socket_that_has_ended_is_read_until_that_shows() {
+    for before in [Input::Drained, Input::Waiting] {
+        assert_eq!(before.announced(false), Input::Waiting);
+        assert_eq!(before.announced(true), Input::Ending);
+    }
+    assert_eq!(Input::Waiting.after_read(true), Input::Waiting);
+    assert_eq!(Input::Waiting.after_read(false), Input::Drained);
+    // What was said of the end before holds, though less is said later.
+    assert_eq!(Input::Ending.announced(false), Input::Ending);
+    assert_eq!(Input::Ending.after_read(false), Input::Ending);
 }
 
 #[test]

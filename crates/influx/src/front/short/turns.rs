@@ -23,7 +23,7 @@ use super::super::request_id::RequestId;
 use super::super::stages::ANSWER;
 use super::super::write::{AdmittedWrite, Write};
 use super::cut::{Plain, RequestFraming, cut};
-use super::{Left, Member, Short, Step};
+use super::{Input, Left, Member, Short, Step};
 
 /// How many connections may be served before the worker's other tasks have their turn.
 const SERVED_MAX: usize = 256;
@@ -197,8 +197,7 @@ impl Turns<'_> {
             read += 1;
             let key = key as usize;
             self.short.with(key, |member| {
-                member.ready = true;
-                member.ended |= ended;
+                member.input = member.input.announced(ended);
                 self.read(key, member);
             });
         }
@@ -227,17 +226,16 @@ impl Turns<'_> {
 
     /// Reads requests, as long as there are any and nothing is waited for.
     fn read(&mut self, key: usize, member: &mut Member) {
-        while member.ready && matches!(member.step, Step::Reading) {
+        while member.input != Input::Drained && matches!(member.step, Step::Reading) {
             let scratch = self.front.worker.connections.scratch();
             scratch.lend(|buffer| match member.bare.recv(buffer) {
                 Ok(0) => member.step = Step::Leaving(Left::Over),
                 Ok(count) => {
-                    // What has not come by now will be said, except of the end.
-                    member.ready = member.ended || count == buffer.len();
+                    member.input = member.input.after_read(count == buffer.len());
                     self.take(key, member, &buffer[..count]);
                 }
                 Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => member.ready = false,
+                    ErrorKind::WouldBlock => member.input = Input::Drained,
                     ErrorKind::Interrupted => {}
                     _ => member.step = Step::Leaving(Left::Over),
                 },
@@ -288,7 +286,7 @@ impl Turns<'_> {
     fn look(&self, member: &Member, bytes: &[u8], again: bool) -> Turn {
         let (progress, connection) = (member.bare.progress(), &member.connection);
         let live = self.front.gateway.live();
-        match cut(bytes, live.settings.max_header_size.len(), live.limits.body_max) {
+        match cut(bytes, live.limits.head_max, live.limits.body_max) {
             RequestFraming::Other => Turn::Other,
             RequestFraming::Nothing => {
                 progress.idle();
@@ -365,9 +363,10 @@ impl Turns<'_> {
                     return;
                 }
                 member.step = answer.step_behind(sent, &out);
-                if self.reading.is_over() && member.ready {
+                if self.reading.is_over() && member.input != Input::Drained {
                     let key = answer.key as u64;
-                    return self.ready.push(Ready { key, ended: member.ended });
+                    let ended = member.input == Input::Ending;
+                    return self.ready.push(Ready { key, ended });
                 }
                 self.read(answer.key, member);
             });

@@ -107,9 +107,9 @@ impl Injection<'_> {
 /// Leaves of a load what is one part's, whatever the coordinator has sent.
 fn assign(command: &mut Command, shared: &SharedRun) {
     command.shared = shared.clone();
-    command.require.clear();
-    command.abort.clear();
-    command.find_limit = None;
+    command.demands.require.clear();
+    command.demands.abort.clear();
+    command.findings.find_limit = None;
     command.stream = Default::default();
     command.agents = Default::default();
     for key in OF_COORDINATOR {

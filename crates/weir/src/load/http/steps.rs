@@ -6,10 +6,10 @@ use std::path::Path;
 use meter::http::check::{Check, Take};
 use meter::http::{Request, Step, header};
 use serde::Deserialize;
-use toml::{Table, Value};
 
 use super::{body, read_text};
 use crate::exit::Failure;
+use crate::load::entries::{self, Entries, Entry};
 use crate::load::file::known_among;
 use crate::load::inputs::Inputs;
 
@@ -112,25 +112,40 @@ pub fn read(inputs: &Inputs, file: &Path) -> Result<Vec<StepTable>, Failure> {
     let file = file.display().to_string();
     let wrong = |words: String| Failure::other(format!("{file}: {words}"));
     let text = read_text(inputs, "the steps", &file)?;
-    let mut table: Table =
-        text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
-    let steps = table.remove(KEY).ok_or_else(|| wrong("it has no [[step]]".to_owned()))?;
-    if let Some((key, _)) = table.iter().next() {
-        return Err(wrong(format!("it has {key:?}, and only [[step]]s belong there")));
+    let mut entries = entries::parse(&text).map_err(wrong)?;
+    let steps = entries.remove(KEY).ok_or_else(|| wrong("it has no [[step]]".to_owned()))?;
+    if let Some(key) = entries.keys().next() {
+        let line = entries.line(key);
+        return Err(wrong(format!("{line}it has {key:?}, and only [[step]]s belong there")));
     }
     parse(&steps).map_err(wrong)
 }
 
+/// Takes the steps of a run file, whose load is of this workload.
+///
+/// # Errors
+/// One of them is wrong, or the load is not of HTTP.
+pub fn take(entries: &mut Entries, workload: &str) -> Result<Vec<StepTable>, String> {
+    let line = entries.line(KEY);
+    match entries.remove(KEY) {
+        None => Ok(Vec::new()),
+        Some(steps) if workload == "http" => parse(&steps),
+        Some(_) => Err(format!("{line}[[{KEY}]] has no effect on {workload}: it is of http")),
+    }
+}
+
 /// The steps of a value of a TOML file.
-pub fn parse(value: &Value) -> Result<Vec<StepTable>, String> {
-    let Value::Array(tables) = value else { return Err("a step is a table: [[step]]".to_owned()) };
+fn parse(steps: &Entry) -> Result<Vec<StepTable>, String> {
+    let places = steps.tables().filter(|_| steps.value.is_array());
+    let Some((places, tables)) = places.zip(steps.value.as_array()) else {
+        return Err("a step is a table: [[step]]".to_owned());
+    };
     let names = || KEYS.map(|(name, ..)| name).to_vec();
-    let each = tables.iter().enumerate().map(|(at, table)| {
+    let each = tables.iter().zip(places).enumerate().map(|(at, (table, keys))| {
         let words = |what: String| format!("step {}: {what}", at + 1);
-        if let Value::Table(table) = table {
-            for key in table.keys() {
-                known_among(key, names()).map_err(words)?;
-            }
+        for key in keys.keys() {
+            let known = known_among(key, names());
+            known.map_err(|what| words(format!("{}{what}", keys.line(key))))?;
         }
         table
             .clone()

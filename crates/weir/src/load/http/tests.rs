@@ -114,7 +114,7 @@ fn what_is_wrong_in_a_load_of_http_is_told_with_its_place() {
         (&["http://h/", "--targets", &gone, "-X", "PUT"], "cannot be used with"),
         (
             &["http://h/", "--user-steps", &unknown],
-            "step 1: there is no key \"chek\"; the nearest one is \"check\"",
+            "step 1: line 3: there is no key \"chek\"; the nearest one is \"check\"",
         ),
         (&["http://h/", "--user-steps", &later], "{{id}} is neither a column"),
         (&["http://h/", "--user-steps", &bad], "step 1 (GET /): \"stat 5\" is not a check"),
