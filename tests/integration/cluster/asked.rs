@@ -188,8 +188,65 @@ const JOINED: [&str; 8] = [
     "SELECT * FROM /./ GROUP BY *",
 ];
 
+/// What is computed of partial results: of functions of them, arithmetic, `fill()` and limits.
+const COMPUTED: [&str; 33] = [
+    "SELECT mean(load) * 2 FROM cpu",
+    "SELECT sum(load) / count(load), mean(load) FROM cpu GROUP BY host",
+    "SELECT max(load) * 2 FROM cpu",
+    "SELECT min(used) + 0.5 FROM mem GROUP BY rack",
+    "SELECT max(load) - min(load), spread(load) FROM cpu GROUP BY host",
+    "SELECT sum(used) % 7, sum(used) & 12, floor(mean(used)), pow(max(used), 2) FROM mem",
+    "SELECT count(distinct(state)) FROM cpu GROUP BY host",
+    "SELECT count(DISTINCT load) * 2, mean(load) AS m, mean(load) FROM cpu",
+    "SELECT count(distinct(state)) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(3h), host",
+    "SELECT mean(load) FROM cpu GROUP BY time(1h)",
+    "SELECT count(load), sum(load) FROM cpu GROUP BY time(2h) LIMIT 3",
+    "SELECT max(load) - min(load) FROM cpu WHERE time >= {from} AND time < {to} GROUP BY time(4h)",
+    "SELECT sum(load) / count(load) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(17m), host fill(0) LIMIT 30 OFFSET 4",
+    "SELECT sum(load) - 1, count(load) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(50m), * fill(none) SLIMIT 4 SOFFSET 1",
+    "SELECT mean(load) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(30m) fill(linear)",
+    "SELECT count(load), max(load) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(30m), host fill(linear) LIMIT 9",
+    "SELECT sum(used), mean(used) FROM mem WHERE time >= {from} AND time < {to} \
+     GROUP BY time(30m), rack fill(previous) ORDER BY time DESC",
+    "SELECT mean(used), count(used) FROM mem WHERE time >= {from} AND time < {to} \
+     GROUP BY time(30m), rack fill(1.5)",
+    "SELECT derivative(mean(load)) FROM cpu WHERE time >= {from} AND time < {to} GROUP BY time(2h)",
+    "SELECT non_negative_derivative(max(load), 1m), max(load) FROM cpu \
+     WHERE time >= {from} AND time < {to} GROUP BY time(90m, 20m), host",
+    "SELECT difference(count(load)) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(30m), host",
+    "SELECT difference(sum(used)) * 2 FROM mem WHERE time >= {from} AND time < {to} \
+     GROUP BY time(2h), rack ORDER BY time DESC",
+    "SELECT non_negative_difference(sum(load)) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(1h) fill(none)",
+    "SELECT moving_average(max(load), 3) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(2h)",
+    "SELECT cumulative_sum(count(load)) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(2h), host fill(0) LIMIT 5",
+    "SELECT elapsed(sum(load), 1m) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(1h), host fill(none)",
+    "SELECT difference(mean(load)) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(40m), host fill(previous)",
+    "SELECT difference(spread(load)) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(40m) fill(linear)",
+    "SELECT difference(moving_average(mean(load), 2)) FROM cpu \
+     WHERE time >= {from} AND time < {to} GROUP BY time(2h)",
+    "SELECT derivative(count(distinct(state))) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(4h)",
+    "SELECT derivative(mean(load)) / 2 FROM cpu WHERE time >= {from} AND time < {to} \
+     AND state =~ /s[12]/ GROUP BY time(2h) TZ('America/New_York')",
+    "SELECT count(host) * 2 FROM cpu",
+    "SELECT derivative(mean(nothing)) FROM cpu WHERE time >= {from} AND time < {to} \
+     GROUP BY time(2h)",
+];
+
 /// What runs on the points of all sets, wherever these are.
-const FETCHED: [&str; 31] = [
+const FETCHED: [&str; 27] = [
     "SELECT load FROM cpu",
     "SELECT * FROM cpu",
     "SELECT * FROM /./ LIMIT 7",
@@ -198,7 +255,6 @@ const FETCHED: [&str; 31] = [
     "SELECT state, load * 2 + 1 FROM cpu WHERE time >= {from} AND time < {to} LIMIT 9",
     "SELECT /o/ FROM cpu LIMIT 3",
     "SELECT host, used FROM mem WHERE rack = 'r1' GROUP BY rack",
-    "SELECT mean(load) FROM cpu GROUP BY time(1h)",
     "SELECT first(load) FROM cpu WHERE time >= {from} AND time < {to} GROUP BY time(1h)",
     "SELECT last(load), host FROM cpu",
     "SELECT max(load), host, state FROM cpu",
@@ -209,16 +265,11 @@ const FETCHED: [&str; 31] = [
     "SELECT stddev(load), median(load), mode(load) FROM cpu",
     "SELECT percentile(load, 90) FROM cpu GROUP BY time(5h), host fill(none)",
     "SELECT distinct(state) FROM cpu",
-    "SELECT count(distinct(state)) FROM cpu GROUP BY host",
+    "SELECT distinct(state) FROM cpu WHERE time >= {from} AND time < {to} GROUP BY time(5h)",
+    "SELECT mean(load) - median(load) FROM cpu GROUP BY host",
     "SELECT top(load, 3), host FROM cpu",
     "SELECT bottom(used, host, 2) FROM mem",
-    "SELECT derivative(mean(load)) FROM cpu WHERE time >= {from} AND time < {to} GROUP BY time(2h)",
-    "SELECT moving_average(max(load), 3) FROM cpu WHERE time >= {from} AND time < {to} \
-     GROUP BY time(2h)",
     "SELECT cumulative_sum(used) FROM mem",
-    "SELECT mean(load) FROM cpu WHERE time >= {from} AND time < {to} \
-     GROUP BY time(1h) fill(linear)",
-    "SELECT max(load) - min(load) FROM cpu WHERE time >= {from} AND time < {to} GROUP BY time(4h)",
     "SELECT mean(*) FROM /./ GROUP BY rack",
     "SELECT count(/e$|d$/) FROM cpu",
     "SELECT nothing FROM cpu",
@@ -243,11 +294,17 @@ fn queries_over_several_sets_are_answered_as_by_one_server() {
         for sql in MERGED {
             beside.asks(&over(sql));
         }
+        let ways =
+            |way| beside.weir.metrics().sum("weir_influx_cluster_queries_total", &[("way", way)]);
+        for sql in COMPUTED {
+            let merged = ways("merged") + ways("joined");
+            beside.asks(&over(sql));
+            assert!(ways("merged") + ways("joined") > merged, "{sql} is fetched");
+        }
         for sql in JOINED.into_iter().chain(FETCHED) {
             beside.asks(&over(sql));
         }
-        let ways =
-            |way| beside.weir.metrics().sum("weir_influx_cluster_queries_total", &[("way", way)]);
+        println!("{} were merged, {} fetched", ways("merged"), ways("fetched"));
         assert!(ways("merged") > 0.0 && ways("fetched") > 0.0);
         assert_eq!(ways("joined") > 0.0, is_joined);
         for epoch in ["", "ms", "s", "h"] {

@@ -78,6 +78,15 @@ fn points_wait_until_the_table_is_on_its_members_and_then_are_where_it_says() {
     {
         assert!(told.contains(words), "{told}");
     }
+    for (query, words) in [
+        ("SELECT sum(v) / count(v) FROM m", "merged from partial results from a member of each"),
+        ("SELECT difference(max(v)) FROM m GROUP BY time(1h)", "merged from partial results from"),
+        ("SELECT distinct(v) FROM m", "since distinct values come in the order of the times"),
+        ("SELECT max(v) - median(v) FROM m", "since it has a function other than count, sum"),
+    ] {
+        let told = weir.must_run(&["placement", "explain", "--db", "db", query]);
+        assert!(told.contains(words), "{query}: {told}");
+    }
 }
 
 #[test]

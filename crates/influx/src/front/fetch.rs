@@ -3,19 +3,29 @@
 //!
 //! The one path: [`FetchPlan::of`] says what each member is asked, the members' answers come as
 //! documents ([`documents`]), [`gather`] makes a snapshot of them, and [`Fetch::run`] has the
-//! executor write the answer. Where rows are points as they are, and there are many, members are
+//! executor write the answer. Where the aggregates of a query can be made of partial results
+//! ([`partials`]), members are asked for these, and the executor works on what they come to
+//! ([`merging`]). Where rows are points as they are, and there are many, members are
 //! asked once more, and the points pass through in their order ([`stream`]).
 
 // Layers, from the top down; `self` is what this file defines.
 //   self
 //   stream
 //   gather
-//   documents, plan, held
+//   merging
+//   schema
+//   documents, held, plan
+//   partials
+//   restriction
 
 mod documents;
 mod gather;
 mod held;
+mod merging;
+mod partials;
 mod plan;
+mod restriction;
+mod schema;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -85,8 +85,8 @@ pub enum Route {
     Set(SetNumber),
     /// Of a member of each of these sets, whose answers become one.
     Each(Vec<SetNumber>, Box<JointQuery>),
-    /// It runs here, on the points of a member of each of these sets, since it can't be put
-    /// together of their answers for this reason.
+    /// It runs here, on the points of a member of each of these sets or on the results of its
+    /// aggregates, since it can't be put together of their answers for this reason.
     Fetch(Vec<SetNumber>, Box<FetchPlan>, &'static str),
     /// Of nobody: it is explained, in these words, how the cluster would answer it.
     Explained(String),
@@ -101,6 +101,7 @@ impl Route {
             Self::Any | Self::Databases | Self::Explained(_) | Self::Refused(_) => None,
             Self::Set(_) => Some(QueryWay::Passed),
             Self::Each(_, query) => Some(query.way()),
+            Self::Fetch(_, plan, _) if plan.partials().is_some() => Some(QueryWay::Merged),
             Self::Fetch(..) => Some(QueryWay::Fetched),
         }
     }
@@ -135,7 +136,10 @@ pub fn route(table: &Table, statement: &Statement, scope: QueryScope<'_>) -> Rou
                         Some(plan) => Route::Fetch(sets, Box::new(plan), "its rows are points"),
                         None => Route::Each(sets, Box::new(query)),
                     },
-                    Err((why, Ok(plan))) => Route::Fetch(sets, Box::new(plan), why),
+                    Err((why, Ok(plan))) => {
+                        let (plan, why) = computed(table, select, scope, (plan, why));
+                        Route::Fetch(sets, Box::new(plan), why)
+                    }
                     Err((_, Err(words))) => Route::Refused(words),
                 }
             }
@@ -162,6 +166,9 @@ pub fn explain(table: &Table, statement: &Statement, scope: QueryScope<'_>) -> S
         Route::Fetch(sets, plan, why) => {
             let names: Vec<&str> = sets.iter().map(name).collect();
             let names = names.join(", ");
+            if plan.partials().is_some() {
+                return format!("merged from partial results from a member of each of {names}");
+            }
             if plan.streaming() == Streaming::AtOnce {
                 return format!("passed through from a member of each of {names}, as it comes");
             }
@@ -169,6 +176,24 @@ pub fn explain(table: &Table, statement: &Statement, scope: QueryScope<'_>) -> S
         }
         Route::Explained(words) => words,
         Route::Refused(why) => format!("refused: {why}"),
+    }
+}
+
+/// How a query runs that can't be put together of the answers of sets for this reason: over
+/// partial results of its aggregates where these are enough.
+fn computed(
+    table: &Table,
+    select: &Select,
+    scope: QueryScope<'_>,
+    (plan, why): (FetchPlan, &'static str),
+) -> (FetchPlan, &'static str) {
+    match plan.clone().merged(select, scope) {
+        // Members have other windows there than the points of all sets together.
+        Some(_) if table.has_clock_change(select, scope) => {
+            (plan, "the clocks of its time zone are changed within its windows")
+        }
+        Some(merged) => (merged, why),
+        None => (plan, why),
     }
 }
 

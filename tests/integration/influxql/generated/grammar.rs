@@ -111,7 +111,9 @@ fn computed(chance: &mut StdRng, measurement: &Measurement, windows: bool) -> St
         let name = ["sum", "mean", "max", "min"].choose(chance).unwrap();
         format!("{name}({})", numeric(chance, measurement))
     };
-    match chance.random_range(0..12) {
+    match chance.random_range(0..14) {
+        12 => format!("{} / count({})", number(chance), any(chance, measurement)),
+        13 => format!("({} - {}) % 3", number(chance), number(chance)),
         0 => format!("{} + {}", number(chance), number(chance)),
         1 => format!("{} / {}", number(chance), number(chance)),
         2 => format!("{} * 2", number(chance)),
@@ -244,12 +246,15 @@ fn transformed(
 ) -> String {
     let windows = chance.random_bool(0.6);
     let inner = if windows {
-        let name = ["sum", "mean", "max", "count", "last", "first"].choose(chance).unwrap();
+        let names = ["sum", "mean", "max", "min", "spread", "count", "last", "first"];
+        let name = names.choose(chance).unwrap();
         format!("{name}({})", numeric(chance, measurement))
     } else {
         numeric(chance, measurement).to_owned()
     };
-    let outer = match chance.random_range(0..9) {
+    let outer = match chance.random_range(0..11) {
+        9 if windows => format!("difference(moving_average({inner}, 2))"),
+        10 if windows => format!("difference({inner}), mean({})", numeric(chance, measurement)),
         0 => format!("derivative({inner})"),
         1 => format!("derivative({inner}, 10s)"),
         2 => format!("non_negative_derivative({inner}, 1s)"),
@@ -269,7 +274,9 @@ fn transformed(
         if windows { fill(chance) } else { "" }
     );
     let desc = if chance.random_bool(0.2) { " ORDER BY time DESC" } else { "" };
-    text + desc
+    // InfluxDB cuts the points of each shard first where no windows are made of them.
+    let limit = if windows && chance.random_bool(0.2) { " LIMIT 4" } else { "" };
+    text + desc + limit
 }
 
 fn nested(chance: &mut StdRng, world: &World, measurement: &Measurement) -> String {

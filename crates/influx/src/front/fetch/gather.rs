@@ -1,26 +1,23 @@
 //! The answers of members become one snapshot: first what they say of policies, types and tags,
-//! which one server would know as a whole; then their points.
+//! which one server would know as a whole; then their points, or what their partial results come
+//! to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use serde_json::Value;
-use store::query::context::{Cancel, Context};
-use store::query::select::{FieldNames, MeasurementRead, RawSelect};
+use store::query::context::Context;
+use store::query::select::RawSelect;
 use store::schema::FieldType;
 use store::{Gathered, QueryError, Snapshot};
-use tokio::time::timeout;
-use wire::influxql::ast::{Cast, Measurement};
 use wire::line;
 
 use super::documents::{Documents, ResultPart, SeriesPart};
 use super::held::{HeldMemory, too_many};
+use super::merging::{Merging, is_certain, measurement_name, result_field};
 use super::plan::{FetchPlan, FetchStatement, Streaming};
+use super::schema::{Schema, named_type, next_of, policy_of, refused};
 use crate::front::live::RowBounds;
-
-/// How often is looked whether the query is to end while a member sends nothing.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// Points that were read, and what they take of the query's memory until they go.
 pub struct GatheredPoints {
@@ -41,6 +38,9 @@ pub enum FetchOutcome {
     Held(GatheredPoints),
     /// Members are to be asked once more, for points that pass through.
     Streamed(Box<RawSelect>),
+    /// Members are to be asked once more, for points: what they have of the query's aggregates is
+    /// not certain to be that of one server.
+    ByPoints,
 }
 
 /// Reads the answers to their ends, or as far as their points are to be held.
@@ -60,7 +60,14 @@ pub async fn gather(
     let mut schema = Schema::default();
     let mut begun = Vec::with_capacity(members.len());
     for member in &mut members {
-        begun.push(schema.read(plan, member, context).await?);
+        match schema.read(plan, member, context).await {
+            // What a member refuses the executor tells in the words of one server.
+            Err(_) if plan.partials().is_some() => return Ok(FetchOutcome::ByPoints),
+            first => begun.push(first?),
+        }
+    }
+    if plan.partials().is_some() {
+        return gathering.merged(schema, members.into_iter().zip(begun).collect()).await;
     }
     let several = std::mem::take(&mut schema.several);
     schema.put(plan, context, &mut gathering.into)?;
@@ -85,144 +92,15 @@ pub async fn gather(
     Ok(gathering.held())
 }
 
-/// The next results of a member, for as long as the query is not to end.
-pub async fn next_of(
-    member: &mut Documents,
-    cancel: &Cancel,
-) -> Result<Option<Vec<ResultPart>>, QueryError> {
-    loop {
-        cancel.check()?;
-        if let Ok(next) = timeout(LOOK, member.next()).await {
-            return next.map_err(QueryError);
-        }
-    }
-}
-
-/// What members say of the schema.
-#[derive(Default)]
-struct Schema {
-    /// By database and name: the length of the partitions, and whether it is the default.
-    policies: BTreeMap<(String, String), (i64, bool)>,
-    /// By what is read, the measurement and the field.
-    types: BTreeMap<(usize, String, String), FieldType>,
-    /// Those of them that have other types, too.
-    several: BTreeSet<(usize, String, String)>,
-    /// What is read, the measurement and the key.
-    tag_keys: BTreeMap<(usize, String), Vec<String>>,
-}
-
-impl Schema {
-    /// Reads what a member says of the schema; gives the first results that have points.
-    async fn read(
-        &mut self,
-        plan: &FetchPlan,
-        member: &mut Documents,
-        context: &Context,
-    ) -> Result<Option<Vec<ResultPart>>, QueryError> {
-        loop {
-            let Some(mut results) = next_of(member, &context.cancel).await? else {
-                return Ok(None);
-            };
-            let is_schema = |result: &ResultPart| {
-                !matches!(plan.asked(result.statement_id), None | Some(FetchStatement::Points(_)))
-            };
-            for result in results.iter().filter(|result| is_schema(result)) {
-                self.take(plan, result);
-            }
-            results.retain(|result| !is_schema(result));
-            if !results.is_empty() {
-                return Ok(Some(results));
-            }
-        }
-    }
-
-    fn take(&mut self, plan: &FetchPlan, result: &ResultPart) {
-        for series in &result.series {
-            match plan.asked(result.statement_id) {
-                Some(FetchStatement::Policies(db)) => self.take_policies(db, series),
-                Some(FetchStatement::Types(read)) => self.take_types(plan, *read, series),
-                Some(FetchStatement::TagKeys(read)) => {
-                    let keys = self.tag_keys.entry((*read, series.name.clone())).or_default();
-                    keys.extend(series.rows().filter_map(|row| row.text("tagKey")));
-                }
-                Some(FetchStatement::Points(_)) | None => {}
-            }
-        }
-    }
-
-    fn take_policies(&mut self, db: &str, series: &SeriesPart) {
-        for row in series.rows() {
-            let Some(name) = row.text("name") else { continue };
-            let length = row.text("shardGroupDuration").and_then(|text| go_duration_ns(&text));
-            let is_default = row.value("default") == Some(&Value::Bool(true));
-            let known = (length.unwrap_or(WEEK_NS), is_default);
-            self.policies.entry((db.to_owned(), name)).or_insert(known);
-        }
-    }
-
-    /// Of several types of a field, as shards and sets may have them, InfluxDB takes the one that
-    /// the query names, else the first in this order.
-    fn take_types(&mut self, plan: &FetchPlan, read: usize, series: &SeriesPart) {
-        for row in series.rows() {
-            let of = row.text("fieldType").and_then(|text| field_type(&text));
-            let (Some(name), Some(of)) = (row.text("fieldKey"), of) else { continue };
-            let named = plan.read(read).and_then(|read| named_type(read, &name));
-            let rank = |of: FieldType| (named != Some(of), of);
-            let key = (read, series.name.clone(), name);
-            let known = self.types.entry(key.clone()).or_insert(of);
-            // Any number can be a float.
-            if is_number(of) != is_number(*known) || !is_number(of) && of != *known {
-                self.several.insert(key);
-            }
-            if rank(of) < rank(*known) {
-                *known = of;
-            }
-        }
-    }
-
-    fn put(
-        self,
-        plan: &FetchPlan,
-        context: &Context,
-        into: &mut Gathered,
-    ) -> Result<(), QueryError> {
-        for ((db, name), (length, is_default)) in self.policies {
-            into.add_policy(&db, &name, length, is_default);
-        }
-        for ((read, measurement, name), of) in self.types {
-            let Some(policy) = policy_of(plan, read, context, into) else { continue };
-            into.add_field(policy, &measurement, (&name, of)).map_err(refused)?;
-        }
-        for ((read, measurement), keys) in self.tag_keys {
-            let Some(policy) = policy_of(plan, read, context, into) else { continue };
-            for key in keys {
-                into.add_tag_key(policy, &measurement, &key).map_err(refused)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn is_number(of: FieldType) -> bool {
-    matches!(of, FieldType::Float | FieldType::Integer | FieldType::Unsigned)
-}
-
-fn refused(error: impl std::fmt::Display) -> QueryError {
-    QueryError(error.to_string())
-}
-
-/// The policy that is read; `None` where there is none of the name, which the executor tells.
-fn policy_of(plan: &FetchPlan, read: usize, context: &Context, of: &Gathered) -> Option<u64> {
-    let measurement: &Measurement = &plan.read(read)?.measurement;
-    of.policy(plan.database(measurement), measurement.policy.as_deref().unwrap_or(&context.rp))
-}
-
 /// Whether values of a field came that are of its type, and whether others came.
 #[derive(Clone, Copy, Default)]
 struct FieldValues {
     has_own: bool,
     has_others: bool,
 }
+
+/// A member's answer, and the first results of it that are not about the schema.
+type BegunMember = (Documents, Option<Vec<ResultPart>>);
 
 /// Points on their way into a snapshot.
 struct Gathering<'a> {
@@ -240,6 +118,73 @@ impl Gathering<'_> {
     fn held(self) -> FetchOutcome {
         let Self { into, held, .. } = self;
         FetchOutcome::Held(GatheredPoints { snapshot: into.snapshot(), _held: held })
+    }
+
+    /// Reads partial results, of which the first are here, and makes points of what they come to.
+    async fn merged(
+        mut self,
+        mut schema: Schema,
+        members: Vec<BegunMember>,
+    ) -> Result<FetchOutcome, QueryError> {
+        let plan = self.plan;
+        let (Some(partials), Some(read)) = (plan.partials(), plan.read(0)) else {
+            return Ok(FetchOutcome::ByPoints);
+        };
+        let measurement = measurement_name(&read.measurement.name);
+        let types = partials.calls.iter().map(|call| {
+            let key = (0, measurement.to_owned(), call.field.clone());
+            let of = schema.types.get(&key).copied().filter(|_| !schema.mixed.contains(&key));
+            of.filter(|of| is_certain(call.kind, *of))
+        });
+        let Some(types) = types.collect::<Option<Vec<FieldType>>>() else {
+            return Ok(FetchOutcome::ByPoints);
+        };
+        let mut merging = Merging::new(partials, types.clone(), self.bounds.rows_max);
+        for (mut member, first) in members {
+            let mut next = first;
+            while let Some(results) = next {
+                for result in results {
+                    if let Some(FetchStatement::Partials(at)) = plan.asked(result.statement_id) {
+                        merging.take(*at, &result, &mut self.held)?;
+                    }
+                }
+                next = next_of(&mut member, &self.context.cancel).await?;
+            }
+        }
+        // Points have the results of calls, and none of the fields of the measurement.
+        schema.types.clear();
+        schema.put(plan, self.context, &mut self.into)?;
+        if let Some(policy) = policy_of(plan, 0, self.context, &self.into) {
+            self.put_results(policy, measurement, &merging, &types)?;
+        }
+        Ok(self.held())
+    }
+
+    fn put_results(
+        &mut self,
+        policy: u64,
+        measurement: &str,
+        merging: &Merging<'_>,
+        types: &[FieldType],
+    ) -> Result<(), QueryError> {
+        let calls = merging.calls().zip(types).enumerate();
+        let fields = calls.map(|(at, (call, of))| {
+            let (name, of) = result_field(at, call.kind, *of);
+            self.into.add_field(policy, measurement, (&name, of)).map_err(refused)
+        });
+        let fields = fields.collect::<Result<Vec<(u32, FieldType)>, QueryError>>()?;
+        for (group, point) in merging.points() {
+            let tags: Vec<(&str, &str)> =
+                group.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            let series = self.into.series(policy, measurement, &tags).map_err(refused)?;
+            let numbered = point.values.into_iter();
+            let values: Vec<(u32, line::Value<'_>)> =
+                numbered.filter_map(|(call, value)| Some((fields.get(call)?.0, value))).collect();
+            if !values.is_empty() {
+                self.held.grow(self.into.push(series, point.time_ns, &values))?;
+            }
+        }
+        Ok(())
     }
 
     /// What is left of the points that were read is their schema.
@@ -396,67 +341,4 @@ fn field_value<'a>(
         FieldType::Boolean => line::Value::Boolean(value.as_bool()?),
         FieldType::String => line::Value::String(text?),
     })
-}
-
-/// The type as which a query names a field.
-fn named_type(read: &MeasurementRead, name: &str) -> Option<FieldType> {
-    let FieldNames::Some(names) = &read.fields else { return None };
-    Some(match names.get(name)? {
-        Cast::Float => FieldType::Float,
-        Cast::Integer => FieldType::Integer,
-        Cast::Unsigned => FieldType::Unsigned,
-        Cast::String => FieldType::String,
-        Cast::Boolean => FieldType::Boolean,
-        Cast::Tag | Cast::AnyField => return None,
-    })
-}
-
-/// The type of a name in the answer to `SHOW FIELD KEYS`.
-fn field_type(name: &str) -> Option<FieldType> {
-    use FieldType::{Boolean, Float, Integer, String, Unsigned};
-    [Float, Integer, Unsigned, String, Boolean].into_iter().find(|of| of.name() == name)
-}
-
-const WEEK_NS: i64 = 7 * 24 * 3_600_000_000_000;
-
-/// A duration as Go prints whole seconds, `168h0m0s`.
-fn go_duration_ns(text: &str) -> Option<i64> {
-    let (mut ns, mut number) = (0_i64, None);
-    for byte in text.bytes() {
-        let unit: i64 = match byte {
-            b'0'..=b'9' => {
-                let digit = i64::from(byte - b'0');
-                number = Some(number.unwrap_or(0_i64).checked_mul(10)?.checked_add(digit)?);
-                continue;
-            }
-            b'h' => 3_600_000_000_000,
-            b'm' => 60_000_000_000,
-            b's' => 1_000_000_000,
-            _ => return None,
-        };
-        ns = ns.checked_add(number.take()?.checked_mul(unit)?)?;
-    }
-    (ns > 0 && number.is_none()).then_some(ns)
-}
-
-/// A row with the names of its columns.
-struct Row<'a> {
-    columns: &'a [String],
-    values: &'a [Value],
-}
-
-impl Row<'_> {
-    fn value(&self, column: &str) -> Option<&Value> {
-        self.values.get(self.columns.iter().position(|name| name == column)?)
-    }
-
-    fn text(&self, column: &str) -> Option<String> {
-        self.value(column)?.as_str().map(str::to_owned)
-    }
-}
-
-impl SeriesPart {
-    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.values.iter().map(|values| Row { columns: &self.columns, values })
-    }
 }

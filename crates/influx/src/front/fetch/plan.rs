@@ -1,15 +1,16 @@
-//! What the members of sets are asked, so that a query can run on what they answer.
+//! What the members of sets are asked, so that a query can run on what they answer: points, or
+//! partial results of its aggregates.
 
 use std::collections::BTreeSet;
 
-use store::condition::{TIME_MAX, TIME_MIN};
 use store::query::select::{FieldNames, MeasurementRead, RawSelect, Reads};
-use store::scan::TimeRange;
 use wire::influxql::ast::{
-    Cast, Dimension, Expr, Field, Measurement, Op, Select, Show, ShowClauses, Source, Statement,
+    Cast, Dimension, Expr, Field, Measurement, Select, Show, ShowClauses, Source, Statement,
     WildcardKind,
 };
 
+use super::partials::Partials;
+use super::restriction::{condition, within};
 use crate::placement::QueryScope;
 
 /// A statement of the text that members are asked, by what it is about.
@@ -23,6 +24,15 @@ pub enum FetchStatement {
     TagKeys(usize),
     /// The points of it.
     Points(usize),
+    /// Partial results of the only read, of the statement at this place among those about them.
+    Partials(usize),
+}
+
+impl FetchStatement {
+    /// Whether it is about something else than points and what is made of them.
+    pub fn is_schema(&self) -> bool {
+        !matches!(self, Self::Points(_) | Self::Partials(_))
+    }
 }
 
 /// When the points of a query pass through as they come, and are not held here.
@@ -46,6 +56,8 @@ pub struct FetchPlan {
     text: String,
     db: String,
     streaming: Streaming,
+    /// How the query is answered without its points.
+    partials: Option<Partials>,
 }
 
 impl FetchPlan {
@@ -55,25 +67,39 @@ impl FetchPlan {
     /// What is wrong with it, in InfluxDB's words.
     pub fn of(select: &Select, scope: QueryScope<'_>) -> Result<Self, String> {
         let reads = Reads::of(select, scope.now_ns).map_err(|error| error.0)?;
-        let mut databases = BTreeSet::new();
-        for read in &reads.measurements {
-            databases.insert(database(&read.measurement, scope.db)?.to_owned());
-        }
-        let mut asked: Vec<FetchStatement> =
-            databases.into_iter().map(FetchStatement::Policies).collect();
-        let is_read = |read: &MeasurementRead| match &read.fields {
-            FieldNames::All => true,
-            FieldNames::Some(names) => !names.is_empty(),
-        };
-        let places = || (0..).zip(&reads.measurements).filter(|(_, read)| is_read(read));
-        for (at, read) in places() {
-            asked.push(FetchStatement::Types(at));
-            asked.extend(read.has_all_tags.then_some(FetchStatement::TagKeys(at)));
-        }
-        asked.extend(places().map(|(at, _)| FetchStatement::Points(at)));
+        let asked = asked(&reads, scope.db)?;
         let text = text(&asked, &reads, scope.db);
         let streaming = if reads.is_raw { Streaming::WhenLarge } else { Streaming::Never };
-        Ok(Self { asked, text, db: scope.db.to_owned(), reads, streaming })
+        Ok(Self { asked, text, db: scope.db.to_owned(), reads, streaming, partials: None })
+    }
+
+    /// The same by partial results of its aggregates; `None` where it has to have the points.
+    pub fn merged(mut self, select: &Select, scope: QueryScope<'_>) -> Option<Self> {
+        let read = self.reads.measurements.first()?;
+        let partials = Partials::of(select, read, scope.now_ns)?;
+        // What is computed with a result is no tag.
+        let has_all_tags = select.dimensions.iter().any(is_every_tag);
+        let is_kept = |asked: &FetchStatement| {
+            asked.is_schema() && (has_all_tags || !matches!(asked, FetchStatement::TagKeys(_)))
+        };
+        self.asked.retain(is_kept);
+        self.asked.extend((0..partials.statements.len()).map(FetchStatement::Partials));
+        let texts = partials.statements.iter().map(|one| one.select.to_string());
+        let schema = text(&self.asked, &self.reads, &self.db);
+        self.text = std::iter::once(schema).chain(texts).collect::<Vec<_>>().join("; ");
+        Some(Self { partials: Some(partials), ..self })
+    }
+
+    /// The same by points, where partial results turn out not to be enough.
+    pub fn by_points(&self) -> Self {
+        let asked = asked(&self.reads, &self.db).unwrap_or_default();
+        let text = text(&asked, &self.reads, &self.db);
+        Self { asked, text, partials: None, ..self.clone() }
+    }
+
+    /// How the query is answered without its points, if it is.
+    pub fn partials(&self) -> Option<&Partials> {
+        self.partials.as_ref()
     }
 
     /// The same where each group of the query lies in one set; `None` where its points can't pass
@@ -82,7 +108,7 @@ impl FetchPlan {
         if self.streaming == Streaming::Never {
             return None;
         }
-        self.asked.retain(|asked| !matches!(asked, FetchStatement::Points(_)));
+        self.asked.retain(FetchStatement::is_schema);
         self.text = text(&self.asked, &self.reads, &self.db);
         Some(Self { streaming: Streaming::AtOnce, ..self })
     }
@@ -111,7 +137,7 @@ impl FetchPlan {
 
     /// What runs on the answers.
     pub fn select(&self) -> &Select {
-        &self.reads.select
+        self.partials.as_ref().map_or(&self.reads.select, |partials| &partials.select)
     }
 
     /// What a statement of the text is about.
@@ -135,10 +161,39 @@ fn database<'a>(of: &'a Measurement, request: &'a str) -> Result<&'a str, String
     if db.is_empty() { Err("database name required".to_owned()) } else { Ok(db) }
 }
 
-/// All statements as one text.
+/// What is asked for what is read.
+///
+/// # Errors
+/// That a measurement is in no database.
+fn asked(reads: &Reads, request_db: &str) -> Result<Vec<FetchStatement>, String> {
+    let mut databases = BTreeSet::new();
+    for read in &reads.measurements {
+        databases.insert(database(&read.measurement, request_db)?.to_owned());
+    }
+    let mut asked: Vec<FetchStatement> =
+        databases.into_iter().map(FetchStatement::Policies).collect();
+    let is_read = |read: &MeasurementRead| match &read.fields {
+        FieldNames::All => true,
+        FieldNames::Some(names) => !names.is_empty(),
+    };
+    let places = || (0..).zip(&reads.measurements).filter(|(_, read)| is_read(read));
+    for (at, read) in places() {
+        asked.push(FetchStatement::Types(at));
+        asked.extend(read.has_all_tags.then_some(FetchStatement::TagKeys(at)));
+    }
+    asked.extend(places().map(|(at, _)| FetchStatement::Points(at)));
+    Ok(asked)
+}
+
+/// All statements but those about partial results as one text.
 fn text(asked: &[FetchStatement], reads: &Reads, request_db: &str) -> String {
-    let texts = asked.iter().map(|asked| statement(asked, reads, request_db).to_string());
+    let asked = asked.iter().filter(|asked| !matches!(asked, FetchStatement::Partials(_)));
+    let texts = asked.map(|asked| statement(asked, reads, request_db).to_string());
     texts.collect::<Vec<_>>().join("; ")
+}
+
+fn is_every_tag(dimension: &Dimension) -> bool {
+    matches!(dimension, Dimension::Wildcard(_) | Dimension::Regex(_))
 }
 
 /// The statement that asks for something.
@@ -150,6 +205,7 @@ fn statement(asked: &FetchStatement, reads: &Reads, request_db: &str) -> Stateme
         FetchStatement::Types(at) | FetchStatement::TagKeys(at) | FetchStatement::Points(at) => {
             reads.measurements.get(*at)
         }
+        FetchStatement::Partials(_) => None,
     };
     // Places are those of what is read.
     let Some(read) = read else { return Statement::Show(Show::Databases) };
@@ -165,7 +221,7 @@ fn statement(asked: &FetchStatement, reads: &Reads, request_db: &str) -> Stateme
             Statement::Show(Show::TagKeys(ShowClauses { condition, ..clauses() }))
         }
         FetchStatement::Points(_) => Statement::Select(Box::new(points(read))),
-        FetchStatement::Types(_) | FetchStatement::Policies(_) => {
+        FetchStatement::Types(_) | FetchStatement::Policies(_) | FetchStatement::Partials(_) => {
             Statement::Show(Show::FieldKeys(clauses()))
         }
     }
@@ -181,37 +237,14 @@ fn points(read: &MeasurementRead) -> Select {
         FieldNames::All => vec![field(Expr::Wildcard(Some(WildcardKind::Field)))],
         FieldNames::Some(names) => names.iter().map(named).collect(),
     };
-    let condition = match (within(read.range), read.condition.clone()) {
-        (Some(time), Some(rest)) => Some(and(time, Expr::Paren(Box::new(rest)))),
-        (time, rest) => time.or(rest),
-    };
     Select {
         fields,
         sources: vec![Source::Measurement(read.measurement.clone())],
-        condition,
+        condition: condition(read, read.range),
         dimensions: vec![Dimension::Wildcard(None)],
         descending: read.descending,
         ordered: read.descending,
         limit: read.limit,
         ..Select::default()
     }
-}
-
-/// That points are of some times; `None` where all are.
-fn within(range: TimeRange) -> Option<Expr> {
-    let bound = |op: Op, time: i64| Expr::Binary {
-        op,
-        left: Box::new(Expr::Reference { name: "time".to_owned(), cast: None }),
-        right: Box::new(Expr::Integer(time)),
-    };
-    let min = (range.min > TIME_MIN).then(|| bound(Op::GreaterOrEqual, range.min));
-    let max = (range.max < TIME_MAX).then(|| bound(Op::LessOrEqual, range.max));
-    match (min, max) {
-        (Some(min), Some(max)) => Some(and(min, max)),
-        (one, other) => one.or(other),
-    }
-}
-
-fn and(left: Expr, right: Expr) -> Expr {
-    Expr::Binary { op: Op::And, left: Box::new(left), right: Box::new(right) }
 }

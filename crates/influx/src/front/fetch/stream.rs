@@ -13,8 +13,8 @@ use store::value;
 use tokio::runtime::Handle;
 
 use super::documents::{Documents, SeriesPart};
-use super::gather::next_of;
 use super::held::HeldMemory;
+use super::schema::next_of;
 
 /// What a value of a document takes of memory, text not counted.
 const VALUE_BYTES: usize = size_of::<Value>();

@@ -82,12 +82,6 @@ fn streamed_answer(
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let mut context = Context::new("db", SCOPE.now_ns);
     context.cancel = store::query::context::Cancel::new(&limits);
-    let (sender, pieces) = std::sync::mpsc::channel();
-    let out: encode::Out = Box::new(move |bytes| {
-        let _ = sender.send(bytes);
-        std::ops::ControlFlow::Continue(())
-    });
-    let mut encoder = encode::new(Format::default(), out);
     let plan = plan(sql);
     let fetch = match runtime.block_on(gather(&plan, members, bounds, &context)) {
         Ok(FetchOutcome::Held(points)) => Fetch::Held(Box::new(plan.select().clone()), points),
@@ -97,14 +91,155 @@ fn streamed_answer(
             let members = again.into_iter().map(points).collect();
             Fetch::Streamed(raw, members)
         }
+        Ok(FetchOutcome::ByPoints) => panic!("{sql} is asked by points"),
         Err(error) => Fetch::Failed(error),
     };
-    let run = fetch.run(0, &context, encoder.as_mut());
+    written(fetch, &context)
+}
+
+/// The answer as it is written.
+fn written(fetch: Fetch, context: &Context) -> String {
+    let (sender, pieces) = std::sync::mpsc::channel();
+    let out: encode::Out = Box::new(move |bytes| {
+        let _ = sender.send(bytes);
+        std::ops::ControlFlow::Continue(())
+    });
+    let mut encoder = encode::new(Format::default(), out);
+    let run = fetch.run(0, context, encoder.as_mut());
     assert!(futures_util::FutureExt::now_or_never(run).is_some(), "it is held up by nothing");
     let _ = encoder.finish();
     assert_eq!(context.cancel.memory(), 0, "memory is given back");
     drop(encoder);
     pieces.iter().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
+}
+
+fn merged_plan(sql: &str) -> Option<FetchPlan> {
+    plan(sql).merged(&select(sql), SCOPE)
+}
+
+#[test]
+fn members_are_asked_for_partial_results_where_these_are_enough() {
+    let schema = "SHOW RETENTION POLICIES ON db; SHOW FIELD KEYS ON db FROM m; ";
+    for (sql, wanted) in [
+        (
+            "SELECT mean(v) * 2, count(v) FROM m WHERE host = 'a' AND time >= 5 \
+             GROUP BY time(10ns), host fill(linear) SLIMIT 2",
+            "SELECT sum(v) AS p0, count(v) AS p1 FROM m WHERE time >= 5 AND time <= 1000 AND \
+             (host = 'a') GROUP BY time(10ns), host fill(none)",
+        ),
+        (
+            "SELECT derivative(spread(v)), count(distinct(w)) FROM m WHERE time >= 50 \
+             GROUP BY time(10ns)",
+            "SELECT distinct(w) AS p0 FROM m WHERE time >= 50 AND time <= 1000 \
+             GROUP BY time(10ns) fill(none); \
+             SELECT min(v) AS p0, max(v) AS p1 FROM m WHERE time >= 40 AND time <= 1000 \
+             GROUP BY time(10ns) fill(none)",
+        ),
+        // A window that is among the first of all is among the first of a set.
+        (
+            "SELECT max(v) + 1 FROM m WHERE time >= 50 GROUP BY time(1h) LIMIT 3 OFFSET 2",
+            "SELECT max(v) AS p0 FROM m WHERE time >= 50 AND time <= 1000 \
+             GROUP BY time(1h) fill(none) LIMIT 5",
+        ),
+        (
+            "SELECT cumulative_sum(sum(v)) FROM m WHERE time >= 50 GROUP BY time(1h) LIMIT 3",
+            "SELECT sum(v) AS p0 FROM m WHERE time >= 50 AND time <= 1000 \
+             GROUP BY time(1h) fill(none)",
+        ),
+        ("SELECT 1 + max(v) FROM m", "SELECT max(v) AS p0 FROM m"),
+    ] {
+        assert_eq!(merged_plan(sql).unwrap().text(), format!("{schema}{wanted}"), "{sql}");
+    }
+    for sql in ["SELECT max(v), host FROM m", "SELECT distinct(v) FROM m", "SELECT v FROM m"] {
+        assert_eq!(merged_plan(sql), None, "{sql}");
+    }
+    // Points are asked for as if there had been no partial results.
+    let sql = "SELECT mean(v) * 2 FROM m";
+    assert_eq!(merged_plan(sql).unwrap().by_points(), plan(sql));
+}
+
+/// A member's answer to a plan of one statement about partial results.
+fn parts(of: &str, rows: &str) -> Documents {
+    let points = points("a", rows).replace("\"v\"]", "\"p0\",\"p1\"]");
+    member(of, &points)
+}
+
+/// What the executor answers on what partial results come to; `None` where points are needed.
+fn merged_answer(sql: &str, members: Vec<Documents>, bounds: RowBounds) -> Option<String> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let context = Context::new("db", SCOPE.now_ns);
+    let plan = merged_plan(sql).unwrap();
+    let fetch = match runtime.block_on(gather(&plan, members, bounds, &context)) {
+        Ok(FetchOutcome::Held(points)) => Fetch::Held(Box::new(plan.select().clone()), points),
+        Ok(FetchOutcome::ByPoints) => return None,
+        Ok(FetchOutcome::Streamed(_)) => panic!("{sql} has no points"),
+        Err(error) => Fetch::Failed(error),
+    };
+    Some(written(fetch, &context))
+}
+
+#[test]
+fn a_query_runs_on_what_partial_results_come_to() {
+    let bounds = RowBounds { rows_max: 10, held_max: 0 };
+    let of = |of: &str, sql: &str, one: &str, other: &str| {
+        let members = vec![parts(of, one), parts(of, other)];
+        let answer = merged_answer(sql, members, bounds).unwrap();
+        answer.split_once("\"values\":").map_or(answer.clone(), |(_, rows)| rows.to_owned())
+    };
+    let windows = "FROM m WHERE time >= 5 AND time < 40 GROUP BY time(10ns)";
+    let time = |ns: u32| format!("\"1970-01-01T00:00:00{}Z\"", nanoseconds(ns));
+    // The first window begins before the time that is asked for; the mean counts the points.
+    let means =
+        of("float", &format!("SELECT mean(v) * 2 {windows}"), "[[0,6,3],[20,1,1]]", "[[0,4,1]]");
+    let wanted = [(0, "5"), (10, "null"), (20, "2"), (30, "null")];
+    let rows = wanted.map(|(ns, value)| format!("[{},{value}]", time(ns))).join(",");
+    assert!(means.starts_with(&format!("[{rows}]")), "{means}");
+    // Windows without points have none to count.
+    let counts = of("string", &format!("SELECT count(v) + 1 {windows}"), "[[10,2]]", "[[10,1]]");
+    let rows = [(0, 1), (10, 4), (20, 1), (30, 1)];
+    let rows = rows.map(|(ns, value)| format!("[{},{value}]", time(ns))).join(",");
+    assert!(counts.starts_with(&format!("[{rows}]")), "{counts}");
+    // Of equal points the earliest counts, and has its own time.
+    let largest = of("integer", "SELECT max(v) / 2 FROM m", "[[7,3]]", "[[3,3]]");
+    assert!(largest.starts_with(&format!("[[{},1.5]]", time(3))), "{largest}");
+    let spread = of("integer", "SELECT spread(v) + 0 FROM m", "[[0,-4,3]]", "[[0,1,9]]");
+    assert!(spread.starts_with(&format!("[[{},13]]", time(0))), "{spread}");
+    let sum = of("integer", "SELECT sum(v) + 0 FROM m", "[[0,9223372036854775807]]", "[[0,2]]");
+    assert!(sum.contains(",-9223372036854775807]"), "whole numbers wrap around: {sum}");
+    let distinct = of(
+        "float",
+        "SELECT count(distinct(v)) FROM m",
+        "[[0,1],[0,-0.0],[0,2.5]]",
+        "[[0,0],[0,2.5],[0,3]]",
+    );
+    assert!(distinct.starts_with(&format!("[[{},4]]", time(0))), "{distinct}");
+}
+
+#[test]
+fn where_partial_results_are_not_certain_points_are_asked_for() {
+    let bounds = RowBounds { rows_max: 2, held_max: 0 };
+    let sql = "SELECT sum(v) + 1 FROM m";
+    let answer = |sql: &str, one: &str, other: &str| {
+        let members = vec![parts(one, "[[0,1],[1,1]]"), parts(other, "[[0,2]]")];
+        merged_answer(sql, members, bounds)
+    };
+    assert_eq!(answer(sql, "integer", "float"), None);
+    assert_eq!(answer(sql, "string", "string"), None);
+    assert_eq!(answer(sql, "unsigned", "unsigned"), None);
+    assert_eq!(answer("SELECT count(v) + 1 FROM m", "integer", "string"), None);
+    assert_eq!(answer("SELECT sum(w) + 1 FROM m", "integer", "integer"), None);
+    let refused = "{\"results\":[{\"statement_id\":2,\"error\":\"no such iterator\"}]}\n";
+    assert_eq!(merged_answer(sql, vec![member("float", refused)], bounds), None);
+    let over = answer(sql, "float", "float").unwrap();
+    assert!(over.contains("more than 2 points"), "{over}");
+    let torn = merged_answer(sql, vec![parts("float", "[[0,\"x\"]]")], bounds).unwrap();
+    assert!(torn.contains("cannot be read"), "{torn}");
+}
+
+/// The part of a second, as a time is written.
+fn nanoseconds(ns: u32) -> String {
+    let digits = format!(".{ns:09}");
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[test]

@@ -69,12 +69,9 @@ pub fn columns(fields: &[Field]) -> Result<Vec<Fold>, &'static str> {
     let mut taken: Vec<String> = fields.iter().filter_map(|field| field.alias.clone()).collect();
     let mut folds = Vec::with_capacity(fields.len());
     for field in fields {
-        let Expr::Call { name, arguments } = &field.expr else {
-            return Err("it asks for the points of several sets, or for what is computed of them");
-        };
-        let function = Function::named(name);
-        let function =
-            function.ok_or("it has a function other than count, sum, min, max, mean and spread")?;
+        let other = || reason(&field.expr).unwrap_or(POINTS);
+        let Expr::Call { name, arguments } = &field.expr else { return Err(other()) };
+        let function = Function::named(name).ok_or_else(other)?;
         let [argument @ Expr::Reference { .. }] = arguments.as_slice() else {
             return Err("a function of it is of more than one field");
         };
@@ -83,6 +80,30 @@ pub fn columns(fields: &[Field]) -> Result<Vec<Fold>, &'static str> {
         folds.push(Fold { name, function, argument: argument.clone() });
     }
     Ok(folds)
+}
+
+const POINTS: &str = "it asks for the points of several sets, or for what is computed of them";
+
+/// Why a column can't be made of partial results, in words; `None` where it can be computed of
+/// them.
+fn reason(expr: &Expr) -> Option<&'static str> {
+    const OTHER: &str = "it has a function other than count, sum, min, max, mean and spread";
+    const DISTINCT: &str = "distinct values come in the order of the times of their points";
+    match expr {
+        Expr::Reference { .. } | Expr::Wildcard(_) | Expr::Regex(_) => Some(POINTS),
+        Expr::Distinct(_) => Some(DISTINCT),
+        Expr::Paren(inner) => reason(inner),
+        Expr::Binary { left, right, .. } => reason(left).or_else(|| reason(right)),
+        Expr::Call { name, .. } if name == "distinct" => Some(DISTINCT),
+        Expr::Call { name, .. } if Function::named(name).is_some() => None,
+        Expr::Call { arguments, .. } => {
+            let is_computed = |argument: &&Expr| {
+                matches!(argument, Expr::Call { .. } | Expr::Binary { .. } | Expr::Paren(_))
+            };
+            arguments.iter().find(is_computed).map_or(Some(OTHER), reason)
+        }
+        _ => None,
+    }
 }
 
 /// A name that no column has yet.

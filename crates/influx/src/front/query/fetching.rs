@@ -1,6 +1,7 @@
 //! `/query` of a cluster where the query runs here: members are asked for its points, and its
 //! answer goes out as it is made.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::mpsc;
 
@@ -9,6 +10,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::try_join_all;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
+use store::QueryError;
 use store::query::context::Context;
 use store::query::encode::{self, Epoch, Format};
 
@@ -104,22 +106,20 @@ impl Request<'_> {
         context: &Context,
     ) -> Result<Fetch, Answer> {
         let gateway = &self.front.gateway;
-        let bounds = gateway.live().fetch.rows;
-        let members = self.members(sets, (plan.text(), AnswerUse::Fetched), answering).await?;
-        let control = gateway.control.clone();
-        let of_thread = (plan.clone(), context.clone());
-        let gathered = control.clone().spawn_blocking(move || {
-            let (plan, context) = of_thread;
-            control.block_on(gather(&plan, members, bounds, &context))
-        });
-        let outcome = match gathered.await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(error)) => return Ok(Fetch::Failed(error)),
-            Err(_) => return Err(answer::error(StatusCode::INTERNAL_SERVER_ERROR, BROKE_OFF)),
-        };
+        let (mut plan, mut outcome) =
+            (Cow::Borrowed(plan), self.gathered((sets, plan), answering, context).await?);
+        if let Ok(FetchOutcome::ByPoints) = outcome {
+            gateway.metrics.routed(QueryWay::Fetched);
+            plan = Cow::Owned(plan.by_points());
+            outcome = self.gathered((sets, &plan), answering, context).await?;
+        }
         match outcome {
-            FetchOutcome::Held(points) => Ok(Fetch::Held(Box::new(plan.select().clone()), points)),
-            FetchOutcome::Streamed(raw) => {
+            Err(error) => Ok(Fetch::Failed(error)),
+            Ok(FetchOutcome::ByPoints) => Ok(Fetch::Failed(QueryError(BROKE_OFF.to_owned()))),
+            Ok(FetchOutcome::Held(points)) => {
+                Ok(Fetch::Held(Box::new(plan.select().clone()), points))
+            }
+            Ok(FetchOutcome::Streamed(raw)) => {
                 gateway.metrics.routed(QueryWay::Streamed);
                 let text = plan.streamed_text(&raw);
                 let members = self.members(sets, (&text, AnswerUse::Streamed), answering).await?;
@@ -129,6 +129,26 @@ impl Request<'_> {
                 Ok(Fetch::Streamed(raw, members))
             }
         }
+    }
+
+    /// What the members answer to a plan, read on a thread that may be held.
+    async fn gathered(
+        &self,
+        (sets, plan): Fetched<'_>,
+        answering: &Answering,
+        context: &Context,
+    ) -> Result<Result<FetchOutcome, QueryError>, Answer> {
+        let gateway = &self.front.gateway;
+        let bounds = gateway.live().fetch.rows;
+        let members = self.members(sets, (plan.text(), AnswerUse::Fetched), answering).await?;
+        let control = gateway.control.clone();
+        let of_thread = (plan.clone(), context.clone());
+        let gathered = control.clone().spawn_blocking(move || {
+            let (plan, context) = of_thread;
+            control.block_on(gather(&plan, members, bounds, &context))
+        });
+        let broke_off = |_| answer::error(StatusCode::INTERNAL_SERVER_ERROR, BROKE_OFF);
+        gathered.await.map_err(broke_off)
     }
 
     /// The answer of a member of each set; all are asked at the same time.

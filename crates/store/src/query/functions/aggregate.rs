@@ -21,6 +21,8 @@ pub enum Kind {
     Count,
     /// `count(distinct(x))`.
     CountDistinct,
+    /// `count(RESULTS(x))`: the sum of counts. See [`RESULTS`](super::call::RESULTS).
+    CountOfResults,
     /// `sum(x)`; whole numbers wrap.
     Sum,
     /// `mean(x)`.
@@ -57,7 +59,7 @@ impl Kind {
     /// Its name in a query.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Count | Self::CountDistinct => "count",
+            Self::Count | Self::CountDistinct | Self::CountOfResults => "count",
             Self::Sum => "sum",
             Self::Mean => "mean",
             Self::Min => "min",
@@ -82,7 +84,8 @@ impl Kind {
         match self {
             Self::Min | Self::Max | Self::First | Self::Last => true,
             Self::Percentile(_) | Self::Top(_) | Self::Bottom(_) | Self::Sample(_) => true,
-            Self::Count | Self::CountDistinct | Self::Sum | Self::Mean | Self::Spread => false,
+            Self::Count | Self::CountDistinct | Self::CountOfResults => false,
+            Self::Sum | Self::Mean | Self::Spread => false,
             Self::Stddev | Self::Median | Self::Mode | Self::Distinct => false,
         }
     }
@@ -93,10 +96,19 @@ impl Kind {
         matches!(self, Self::Distinct | Self::Top(_) | Self::Bottom(_) | Self::Sample(_))
     }
 
+    /// What makes the value of a window of the one result that the function has there.
+    pub(super) fn of_results(self) -> Self {
+        match self {
+            Self::Count | Self::CountDistinct => Self::CountOfResults,
+            Self::Spread => Self::Sum,
+            other => other,
+        }
+    }
+
     /// The type of its values over those of another type.
     pub fn output(self, input: FieldType) -> FieldType {
         match self {
-            Self::Count | Self::CountDistinct => FieldType::Integer,
+            Self::Count | Self::CountDistinct | Self::CountOfResults => FieldType::Integer,
             Self::Mean | Self::Stddev | Self::Median => FieldType::Float,
             _ => input,
         }
@@ -124,6 +136,7 @@ impl Aggregate {
             Kind::Mode | Kind::Distinct | Kind::Sample(_) => true,
             Kind::Min | Kind::Max => !text,
             Kind::Sum | Kind::Mean | Kind::Spread | Kind::Stddev | Kind::Median => number,
+            Kind::CountOfResults => input == FieldType::Integer,
             Kind::Percentile(_) | Kind::Top(_) | Kind::Bottom(_) => number,
         };
         if taken {
@@ -171,7 +184,7 @@ impl Aggregate {
         let state = match self.kind {
             Kind::Count => boxed(Count::default()),
             Kind::CountDistinct => all!(CountDistinct::new()),
-            Kind::Sum => numbers!(Sum::new()),
+            Kind::Sum | Kind::CountOfResults => numbers!(Sum::new()),
             Kind::Mean => numbers!(Mean::new()),
             Kind::Min => all!(Pick::new(Rule::Min)),
             Kind::Max => all!(Pick::new(Rule::Max)),

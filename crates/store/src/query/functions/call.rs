@@ -6,6 +6,11 @@ use super::aggregate::Kind;
 use super::transform::TransformKind;
 use crate::refusal::QueryError;
 
+/// The call of this name as the argument of an aggregate says that its field holds the results of
+/// the aggregate, one of each group and window, and not the points that they come of. No text of a
+/// query has it, since the parser gives names in lower case.
+pub const RESULTS: &str = "RESULTS";
+
 /// Where a call stands: what decides whether it is allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
@@ -149,6 +154,10 @@ fn aggregate(name: &str, arguments: &[Expr], at: &Setting) -> Result<Call, Query
         Some(Expr::Call { name, arguments }) if kind == Kind::Count && name == "distinct" => {
             distinct(arguments)?;
             return Ok(Call::Aggregate(Kind::CountDistinct));
+        }
+        Some(Expr::Call { name, arguments }) if name == RESULTS => {
+            symbol(name, arguments.first(), at)?;
+            return Ok(Call::Aggregate(kind.of_results()));
         }
         Some(Expr::Distinct(_)) if kind == Kind::Count => {
             return Ok(Call::Aggregate(Kind::CountDistinct));

@@ -6,10 +6,11 @@
 //! ([`batch`]) into the windows of the functions ([`slots`]), as far as that is not spared
 //! ([`spared`]), or merges them by time ([`merged`]), and makes rows of what comes out
 //! ([`rows`]). A sub-query's rows are read like a series ([`inner`]). Points that other servers
-//! bring in order pass through ([`streamed`]).
+//! bring in order pass through ([`streamed`]); of their partial results the rest of a statement is
+//! worked out ([`partial`]).
 
 // Layers, from the top down.
-//   streamed
+//   partial, streamed
 //   calls, dimensions, emit, inner, into, reads
 //   execute
 //   rows, sequential, spared
@@ -35,6 +36,7 @@ mod heap;
 mod inner;
 mod into;
 mod merged;
+mod partial;
 mod plan;
 mod points;
 mod prepare;
@@ -62,6 +64,7 @@ use crate::snapshot::Snapshot;
 use emit::Emitter;
 pub use feeds::Key as GroupKey;
 use frame::Frame;
+pub use partial::{PartialCall, PartialSelect};
 pub use reads::{FieldNames, MeasurementRead, Reads};
 pub use streamed::{PointSource, RawSelect};
 

@@ -314,7 +314,8 @@ fn aggregate_steps(aggregate: &Aggregate, frame: &Frame<'_>, selector: bool) -> 
     }
     let mut steps = vec![Step::Interval];
     if windows && frame.fill != Fill::None {
-        let count = matches!(aggregate.kind(), Kind::Count | Kind::CountDistinct);
+        let count =
+            matches!(aggregate.kind(), Kind::Count | Kind::CountDistinct | Kind::CountOfResults);
         let filling = Filling { fill: frame.fill, count, kind: aggregate.output() };
         steps.push(Step::Fill(filling));
     }
@@ -322,7 +323,7 @@ fn aggregate_steps(aggregate: &Aggregate, frame: &Frame<'_>, selector: bool) -> 
 }
 
 /// A span with a bit more on the side where it begins.
-fn earlier(range: TimeRange, by: i64, descending: bool) -> TimeRange {
+pub(super) fn earlier(range: TimeRange, by: i64, descending: bool) -> TimeRange {
     use crate::query::window::{MAX_TIME, MIN_TIME};
     if descending {
         let max = range.max.saturating_add(by).min(MAX_TIME);

@@ -111,7 +111,7 @@ fn add(compiled: &Compiled, limit: ReadLimit, into: &mut Vec<MeasurementRead>) {
 
 /// Takes the conditions of the points out of statements that read nothing but these, and says
 /// their times.
-fn relieve(select: &mut Select, compiled: &Compiled) {
+pub(super) fn relieve(select: &mut Select, compiled: &Compiled) {
     for (source, inner) in select.sources.iter_mut().zip(&compiled.subqueries) {
         if let (Source::Subquery(select), Some(inner)) = (source, inner) {
             relieve(select, inner);
