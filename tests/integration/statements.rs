@@ -91,6 +91,8 @@ fn no_batch_spans_a_statement() {
                 }
             }
         }
+        // A request that hung until it was given up may be taken late, and is a repetition.
+        let after: BTreeSet<_> = after.difference(&before).cloned().collect();
         let expected = |first| points(first, 20).lines().map(str::to_owned).collect();
         assert_eq!((before, after), (expected(0), expected(20)));
     }
