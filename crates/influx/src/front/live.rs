@@ -29,7 +29,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Makes the values.
+    /// Makes the values of settings that are valid otherwise.
     ///
     /// # Errors
     /// The version cannot be sent in a header.

@@ -9,7 +9,7 @@ use super::{CollisionSettings, Settings, UdpSettings};
 /// The settings that stay from one start to the next.
 #[derive(Debug, Clone)]
 pub struct FixedSettings {
-    /// Where HTTP is taken.
+    /// The addresses at which HTTP is taken.
     pub listen: Vec<SocketAddr>,
     /// Where line protocol is taken over UDP.
     pub udp: Vec<UdpSettings>,

@@ -15,7 +15,7 @@ use toml::{Spanned, Table, Value};
 use super::values::{Fields, OptionField, OptionValue};
 use crate::config::line_of;
 
-/// Where a key stands.
+/// Where a key was given: an error names it as it is written there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// In this line of the file, from one.
@@ -24,7 +24,7 @@ enum Origin {
     CommandLine,
 }
 
-/// What a key has.
+/// The value of a key, with what an error needs to point at it.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// The value, as TOML has it.

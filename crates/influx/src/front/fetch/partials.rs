@@ -17,16 +17,16 @@ pub struct Partials {
     pub select: Select,
     /// Whether each group has one result of each call.
     pub is_one_window: bool,
-    /// What members are asked.
+    /// One for each span of time that calls read, and one for each `distinct()`.
     pub statements: Vec<PartialStatement>,
 }
 
 /// A statement about aggregates that read the same times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartialStatement {
-    /// What members are asked.
+    /// What a member of each set is asked.
     pub select: Select,
-    /// The times that it reads.
+    /// The times that the statement reads.
     pub range: TimeRange,
     /// The places of calls, and those of the columns that each is made of; the time is at 0.
     pub calls: Vec<(usize, Vec<usize>)>,
@@ -42,7 +42,7 @@ impl Partials {
         let mut statements = Vec::new();
         let mut ranges: Vec<TimeRange> = Vec::new();
         for (at, call) in partial.calls.iter().enumerate() {
-            // `distinct()` stands alone.
+            // InfluxDB takes `distinct()` as the only column of a statement.
             if call.kind == Kind::CountDistinct {
                 statements.push(statement(&partial, select, read, &[at]));
             } else if !ranges.contains(&call.range) {

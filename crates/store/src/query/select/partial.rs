@@ -27,7 +27,7 @@ pub struct PartialCall {
 /// A statement of aggregates of one measurement and of what is computed of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartialSelect {
-    /// The aggregates, each once.
+    /// The aggregates, each once, however often the statement has it.
     pub calls: Vec<PartialCall>,
     /// What is executed on points that have the results of the calls, each in the field that
     /// [`result_name`](Self::result_name) tells.
