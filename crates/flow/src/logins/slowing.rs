@@ -9,12 +9,12 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::lock::lock;
 use super::turns::Waiting;
 
 /// Refusals that come at once.
@@ -115,7 +115,7 @@ impl Slowing {
 
     fn entering(&self, from: Option<IpAddr>, user: &str) -> (Place, Option<oneshot::Receiver<()>>) {
         let network = Network::of(from);
-        let mut known = lock(&self.0);
+        let mut known = self.0.lock();
         let friend = Place { network, friend: Some(user.into()) };
         let place = match known.friends.contains(&friend) {
             true => friend,
@@ -130,7 +130,7 @@ impl Slowing {
     /// A login has failed: how late it is to be told. [`told`](Self::told) is called then, whether
     /// or not the client is still there.
     pub fn failed(&self, place: &mut Place, now: Instant) -> Duration {
-        let mut known = lock(&self.0);
+        let mut known = self.0.lock();
         if !known.places.contains_key(place) && known.places.len() >= PLACES_MAX {
             known.places.retain(|_, failures| !failures.is_over(now));
             if known.places.len() >= PLACES_MAX {
@@ -147,7 +147,7 @@ impl Slowing {
 
     /// A refusal that was to be late has been told.
     pub fn told(&self, place: &Place) {
-        let mut known = lock(&self.0);
+        let mut known = self.0.lock();
         let Some(failures) = known.places.get_mut(place) else { return };
         failures.untold = failures.untold.saturating_sub(1);
         let few = failures.untold < UNTOLD_MAX / 2;
@@ -160,7 +160,7 @@ impl Slowing {
             return;
         }
         let friend = Place { friend: Some(user.into()), ..place };
-        let mut known = lock(&self.0);
+        let mut known = self.0.lock();
         if known.friends.insert(friend.clone()) {
             known.order.push_back(friend);
         }
@@ -262,11 +262,11 @@ mod tests {
             let mut place = slowing.entering(Some(IpAddr::from(n.to_be_bytes())), "ann").0;
             slowing.failed(&mut place, now);
         }
-        assert!(lock(&slowing.0).places.len() <= PLACES_MAX + 1);
+        assert!(slowing.0.lock().places.len() <= PLACES_MAX + 1);
         for n in 0..2 * FRIENDS_MAX {
             let place = slowing.entering(from("10.0.0.1"), "x").0;
             slowing.succeeded(place, &n.to_string());
         }
-        assert_eq!(lock(&slowing.0).friends.len(), FRIENDS_MAX);
+        assert_eq!(slowing.0.lock().friends.len(), FRIENDS_MAX);
     }
 }
