@@ -306,26 +306,14 @@ impl Shared {
 }
 
 fn pool_counts(registry: &Registry) -> pool::Counts {
-    pool::Counts {
-        waited: registry.histogram(
+    pool::Counts::register(
+        registry,
+        (
             "weir_postgres_wait_seconds",
             "How long clients waited for a server connection, those included that did not.",
-            &[],
         ),
-        opened: registry.counter(
-            "weir_postgres_servers_opened_total",
-            "Server connections that were opened.",
-            &[],
-        ),
-        closed: registry.counter(
-            "weir_postgres_servers_closed_total",
-            "Server connections that were closed.",
-            &[],
-        ),
-        failed: registry.counter(
-            "weir_postgres_servers_failed_total",
-            "Server connections that could not be opened.",
-            &[],
-        ),
-    }
+        "weir_postgres_servers",
+        "Server connections",
+        &[],
+    )
 }

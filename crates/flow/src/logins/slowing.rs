@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use watch::metrics::Counter;
 
 use super::turns::Waiting;
 
@@ -127,9 +128,25 @@ impl Slowing {
         (place, waiting)
     }
 
+    /// Waits until a client may be told that its login has failed, and counts in `slowed` whether
+    /// that is late. The time counts for those who go away as well. Needs a tokio runtime.
+    pub async fn wait_to_refuse(self: &Arc<Self>, mut place: Place, slowed: &Counter) {
+        let late = self.failed(&mut place, Instant::now());
+        if late.is_zero() {
+            return;
+        }
+        slowed.inc();
+        let slowing = Arc::clone(self);
+        let over = tokio::spawn(async move {
+            tokio::time::sleep(late).await;
+            slowing.told(&place);
+        });
+        let _ = over.await;
+    }
+
     /// A login has failed: how late it is to be told. [`told`](Self::told) is called then, whether
     /// or not the client is still there.
-    pub fn failed(&self, place: &mut Place, now: Instant) -> Duration {
+    fn failed(&self, place: &mut Place, now: Instant) -> Duration {
         let mut known = self.0.lock();
         if !known.places.contains_key(place) && known.places.len() >= PLACES_MAX {
             known.places.retain(|_, failures| !failures.is_over(now));
@@ -146,7 +163,7 @@ impl Slowing {
     }
 
     /// A refusal that was to be late has been told.
-    pub fn told(&self, place: &Place) {
+    fn told(&self, place: &Place) {
         let mut known = self.0.lock();
         let Some(failures) = known.places.get_mut(place) else { return };
         failures.untold = failures.untold.saturating_sub(1);
