@@ -199,10 +199,10 @@ fn main() {
     }
     let listener = bind("127.0.0.1:0".parse().unwrap(), 1).unwrap().remove(0);
     let address = listener.address().to_string();
-    let listener = std::sync::Mutex::new(Some(listener));
+    let listener = parking_lot::Mutex::new(Some(listener));
     let listener = std::sync::Arc::new(listener);
     let body = move |worker: Worker| async move {
-        let listener = listener.lock().unwrap().take().unwrap();
+        let listener = listener.lock().take().unwrap();
         serve(worker, listener, server, lanes).await;
     };
     let _workers = Workers::start(1, &Registry::new(), body).unwrap();

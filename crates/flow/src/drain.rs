@@ -4,9 +4,10 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Tells a part of the program to stop taking new work, and knows when its work is done. Each
@@ -114,11 +115,11 @@ impl Drain {
     }
 
     fn parts(&self) -> MutexGuard<'_, Vec<Weak<Shared>>> {
-        self.0.parts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.parts.lock()
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.waiting.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! Whether a backend may be asked: a breaker whose state anybody can see.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::{Mutex, MutexGuard};
 use watch::metrics::{Counter, Gauge};
 
 use crate::backoff::Backoff;
@@ -214,8 +215,7 @@ impl Breaker {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // What a poisoned lock guards here is always whole.
-        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.inner.lock()
     }
 }
 

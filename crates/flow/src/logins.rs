@@ -6,12 +6,10 @@
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   accounts, failed, slowing, token
 //   failures, passwords, turns
-//   lock
 
 pub mod accounts;
 mod failed;
 mod failures;
-mod lock;
 mod passwords;
 pub mod slowing;
 mod token;

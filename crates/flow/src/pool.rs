@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use watch::metrics::{Counter, Histogram};
+use watch::metrics::{Counter, Histogram, Registry};
 
 use budget::Account;
 pub use budget::Budget;
@@ -160,6 +160,30 @@ pub struct Counts {
     pub closed: Counter,
     /// Attempts to open one that failed.
     pub failed: Counter,
+}
+
+impl Counts {
+    /// The counts of a pool under these labels: how long leases were waited for as the histogram
+    /// `waited`, which has its own help, and three counters `PREFIX_opened_total`,
+    /// `PREFIX_closed_total` and `PREFIX_failed_total` of `connections`, as "Server connections".
+    pub fn register(
+        registry: &Registry,
+        waited: (&str, &str),
+        prefix: &str,
+        connections: &str,
+        labels: &[(&str, &str)],
+    ) -> Self {
+        let count = |what: &str, became: &str| {
+            let help = format!("{connections} that {became}.");
+            registry.counter(&format!("{prefix}_{what}_total"), &help, labels)
+        };
+        Self {
+            waited: registry.histogram(waited.0, waited.1, labels),
+            opened: count("opened", "were opened"),
+            closed: count("closed", "were closed"),
+            failed: count("failed", "could not be opened"),
+        }
+    }
 }
 
 /// A group at a moment.

@@ -1,7 +1,8 @@
 //! How much of something there may be in a second.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// A token bucket: `per_second` tokens flow in, up to `burst` are kept.
 ///
@@ -46,8 +47,7 @@ impl RateLimit {
             return Duration::ZERO;
         }
         let rate = self.per_second as f64;
-        // What a poisoned lock guards here is always whole.
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = self.bucket.lock();
         let flown = now.saturating_duration_since(bucket.filled).as_secs_f64() * rate;
         bucket.filled = bucket.filled.max(now);
         bucket.tokens = (bucket.tokens + flown).min(self.burst as f64) - n as f64;

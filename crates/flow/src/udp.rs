@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket as RawSocket, Type};
 use watch::metrics::{Counter, Registry};
 
@@ -130,7 +131,7 @@ impl Endpoint {
     ) -> io::Result<()> {
         let _guard = worker.drain.guard();
         let inode = rustix::fs::fstat(socket.socket.as_fd())?.st_ino;
-        lock(&self.inodes).push(inode);
+        self.inodes.lock().push(inode);
         let socket = tokio::net::UdpSocket::from_std(socket.socket)?;
         let mut buffer = vec![0; DATAGRAM_MAX];
         let mut rest = Backoff::new(REST.0, REST.1);
@@ -213,7 +214,7 @@ impl Endpoint {
 fn collect_dropped(name: &str, inodes: Arc<Mutex<Vec<u64>>>, registry: &Registry) {
     let name = name.to_owned();
     registry.collect(move |encoder| {
-        let inodes = lock(&inodes).clone();
+        let inodes = inodes.lock().clone();
         let tables = ["/proc/self/net/udp", "/proc/self/net/udp6"];
         let tables = tables.iter().filter_map(|path| std::fs::read_to_string(path).ok());
         let dropped: u64 = tables.map(|table| dropped(&table, &inodes)).sum();
@@ -236,11 +237,6 @@ fn dropped(table: &str, inodes: &[u64]) -> u64 {
     };
     let each: HashMap<u64, u64> = table.lines().skip(1).filter_map(of_line).collect();
     each.into_values().sum()
-}
-
-/// What a poisoned lock guards here is always whole.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

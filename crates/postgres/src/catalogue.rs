@@ -2,10 +2,11 @@
 //! shared by all of them, and given up at once when a statement changes what they rest on.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::backends::{Backends, ClientLogin, OwnError};
@@ -118,7 +119,7 @@ impl Catalogue {
             Unsettles::Adds => {}
             Unsettles::Changes | Unsettles::Code => {
                 self.changes.fetch_add(1, Ordering::AcqRel);
-                let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+                let _publishing = self.publishing.lock();
                 let forgotten = self.facts.load().forgotten(how);
                 self.set(forgotten);
             }
@@ -129,7 +130,7 @@ impl Catalogue {
     /// A statement was run that may have changed the catalogue by what it calls: it is looked
     /// whether it has, if that was not done just now.
     pub fn may_have_changed(&self) {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked = self.looked.lock();
         if looked.is_none_or(|at| at.elapsed() > LOOK) {
             *looked = Some(Instant::now());
             self.wanted.notify_one();
@@ -145,7 +146,7 @@ impl Catalogue {
 
     /// A server has let a client into the database.
     pub fn has_logged_in(&self, login: ClientLogin) {
-        let mut known = self.login.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.login.lock();
         if known.is_none() {
             *known = Some(login);
             if !self.facts.load().are_loaded() {
@@ -160,12 +161,12 @@ impl Catalogue {
             Err(error) if error.is_of_this_login() => error,
             asked => return asked,
         };
-        let login = self.login.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let login = self.login.lock().clone();
         let Some(login) = login else { return Err(error) };
         let asked = backends.rows(&self.database, Some(&login), sql).await;
         if asked.as_ref().is_err_and(OwnError::is_of_this_login) {
             // Another's may do.
-            *self.login.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.login.lock() = None;
         }
         asked
     }
@@ -176,7 +177,7 @@ impl Catalogue {
 
     /// Puts in place what was loaded since `generation`; false if it may be wrong by now.
     fn publish(&self, facts: Facts, generation: u64) -> bool {
-        let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _publishing = self.publishing.lock();
         let holds = self.is_settled() && self.generation() == generation;
         if holds {
             // What has changed may be what prepared statements take their parameters for.

@@ -41,7 +41,7 @@
 //   metrics: what is counted
 //   pipeline: what a client's messages become on a connection that others use too
 //   plan: what a statement is and does
-//   settings, lock
+//   settings
 
 pub mod auth;
 pub mod backends;
@@ -54,7 +54,6 @@ mod database;
 pub mod door;
 mod gateway;
 mod lanes;
-mod lock;
 mod metrics;
 pub mod migrate;
 mod notify;

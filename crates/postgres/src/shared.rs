@@ -9,13 +9,14 @@ mod tests;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, Guard};
 use flow::front::{Calls, Reload};
 use flow::memory::Memory;
 use flow::pool;
 use flow::tls::{ServerTls, TlsError};
+use parking_lot::Mutex;
 use rand::RngCore;
 use subtle::ConstantTimeEq;
 use tokio::runtime::Handle;
@@ -29,7 +30,6 @@ use crate::backends::{Backends, ClientLogin, StartError};
 use crate::catalogue::Catalogue;
 use crate::console::Snapshot;
 use crate::door::{DoorError, Doors};
-use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::settings::{Settings, SettingsError};
@@ -214,7 +214,7 @@ impl Shared {
     /// What the console is told to reload goes there from now on; without anybody there, RELOAD is
     /// an error.
     pub(crate) fn reload_by(&self, ask: mpsc::Sender<Reload>) {
-        *lock(&self.reloads) = ask;
+        *self.reloads.lock() = ask;
     }
 
     /// Has something looked into away from the worker, few at a time; `None`: Weir is stopping.
@@ -234,7 +234,7 @@ impl Shared {
     /// The facts of a database, by its name on the servers; not loaded before
     /// [`load`](Self::load).
     pub(crate) fn catalogue(&self, database: &str) -> Arc<Catalogue> {
-        let mut known = lock(&self.catalogues);
+        let mut known = self.catalogues.lock();
         if let Some(catalogue) = known.get(database).and_then(Weak::upgrade) {
             return catalogue;
         }
@@ -246,7 +246,7 @@ impl Shared {
 
     /// A client's user was let into a database by a server.
     pub(crate) fn has_logged_in(&self, database: &str, login: ClientLogin) {
-        let catalogue = lock(&self.catalogues).get(database).and_then(Weak::upgrade);
+        let catalogue = self.catalogues.lock().get(database).and_then(Weak::upgrade);
         if let Some(catalogue) = catalogue {
             catalogue.has_logged_in(login);
         }
@@ -280,13 +280,13 @@ impl Shared {
     pub(crate) fn register(&self, client: i32, worker: usize, minor: u16) -> Box<[u8]> {
         let mut secret = vec![0; if minor >= 2 { 32 } else { 4 }].into_boxed_slice();
         rand::rng().fill_bytes(&mut secret);
-        lock(&self.cancels).insert(client, Cancel { secret: secret.clone(), worker });
+        self.cancels.lock().insert(client, Cancel { secret: secret.clone(), worker });
         secret
     }
 
     /// The client is gone.
     pub(crate) fn unregister(&self, client: i32) {
-        lock(&self.cancels).remove(&client);
+        self.cancels.lock().remove(&client);
     }
 
     /// Cancels what a client runs, if the secret is its own. Returns once the server has been told,
@@ -294,7 +294,7 @@ impl Shared {
     /// client runs afterwards is not hit by it.
     pub(crate) async fn cancel(&self, client: i32, secret: &[u8]) {
         let worker = {
-            let cancels = lock(&self.cancels);
+            let cancels = self.cancels.lock();
             let Some(cancel) = cancels.get(&client) else { return };
             if !bool::from(cancel.secret.ct_eq(secret)) {
                 return;
@@ -306,26 +306,14 @@ impl Shared {
 }
 
 fn pool_counts(registry: &Registry) -> pool::Counts {
-    pool::Counts {
-        waited: registry.histogram(
+    pool::Counts::register(
+        registry,
+        (
             "weir_postgres_wait_seconds",
             "How long clients waited for a server connection, those included that did not.",
-            &[],
         ),
-        opened: registry.counter(
-            "weir_postgres_servers_opened_total",
-            "Server connections that were opened.",
-            &[],
-        ),
-        closed: registry.counter(
-            "weir_postgres_servers_closed_total",
-            "Server connections that were closed.",
-            &[],
-        ),
-        failed: registry.counter(
-            "weir_postgres_servers_failed_total",
-            "Server connections that could not be opened.",
-            &[],
-        ),
-    }
+        "weir_postgres_servers",
+        "Server connections",
+        &[],
+    )
 }

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use watch::slow::SlowLimit;
 
 use crate::database::Database;
-use crate::lock::lock;
 use crate::plan::Plan;
 
 /// How much of a statement is logged.
@@ -93,7 +93,7 @@ pub struct SlowForms(Arc<Mutex<HashMap<(String, String), SlowForm>>>);
 impl SlowForms {
     fn add(&self, database: &str, statement: &str, seconds: f64) {
         let statement: String = statement.chars().take(LISTED_CHARS_MAX).collect();
-        let mut kept = lock(&self.0);
+        let mut kept = self.0.lock();
         let key = (database.to_owned(), statement.clone());
         if kept.len() >= KEPT_MAX && !kept.contains_key(&key) {
             let least =
@@ -113,7 +113,7 @@ impl SlowForms {
 
     /// Those that took the most time, the first of them first.
     pub fn shown(&self) -> Vec<SlowForm> {
-        let mut all: Vec<SlowForm> = lock(&self.0).values().cloned().collect();
+        let mut all: Vec<SlowForm> = self.0.lock().values().cloned().collect();
         all.sort_by(|a, b| b.total_seconds.total_cmp(&a.total_seconds));
         all.truncate(SHOWN_MAX);
         all
@@ -137,7 +137,7 @@ mod tests {
         for n in 0..2 * KEPT_MAX {
             forms.add("app", &format!("SELECT {n}{}", "x".repeat(n)), 0.1);
         }
-        assert!(super::lock(&forms.0).len() <= KEPT_MAX);
+        assert!(forms.0.lock().len() <= KEPT_MAX);
         let shown = forms.shown();
         assert_eq!((shown.len(), shown[0].count, &*shown[1].database), (SHOWN_MAX, 2, "other"));
         assert!(shown.iter().all(|of| of.statement.len() <= super::LISTED_CHARS_MAX));

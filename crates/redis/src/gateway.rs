@@ -8,13 +8,14 @@ mod serving;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flow::endpoint::Endpoint;
 use flow::front::{self, Addresses, BindError, Calls, Prepared, Share, Sockets};
 use flow::limit::Limit;
 use flow::memory::{self, Memory};
 use flow::tls::{ServerTls, TlsError};
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use units::Duration;
@@ -152,13 +153,13 @@ impl Gateway {
         };
         for (name, settings) in settings.pools() {
             let pool = gateway.open_pool(&name, settings)?;
-            lock(&gateway.pools).push(pool);
+            gateway.pools.lock().push(pool);
         }
         Ok(Arc::new(gateway))
     }
 
     fn open_pool(&self, name: &str, settings: Settings) -> Result<Arc<Pool>, PoolError> {
-        let mut times = lock(&self.times);
+        let mut times = self.times.lock();
         let new = || Times::new(name, named::name_of, &self.registry);
         let times = times.entry(name.to_owned()).or_insert_with(new).clone();
         let follower = self.follower.clone();
@@ -167,7 +168,7 @@ impl Gateway {
     }
 
     fn pools(&self) -> Vec<Arc<Pool>> {
-        lock(&self.pools).clone()
+        self.pools.lock().clone()
     }
 
     /// Makes ready for other pools: all that may fail is done here.
@@ -193,7 +194,7 @@ impl Gateway {
         }
         let is_gone = |pool: &&Arc<Pool>| !pools.iter().any(|of| Arc::ptr_eq(of, pool));
         let leave = before.iter().filter(is_gone).cloned().collect();
-        let bound = lock(&self.listening).bind(&sockets)?;
+        let bound = self.listening.lock().bind(&sockets)?;
         Ok(Changes { stay, pools, leave, bound })
     }
 
@@ -201,23 +202,18 @@ impl Gateway {
     fn put_in_force(&self, changes: Changes) -> Vec<String> {
         let Changes { stay, pools, leave, bound } = changes;
         let fixed = stay.into_iter().flat_map(|(pool, ready)| pool.put_in_force(ready)).collect();
-        let workers = lock(&self.heard).len();
+        let workers = self.heard.lock().len();
         for pool in &leave {
             tracing::info!(pool = pool.shared.name, "a pool is served no more");
             (0..workers).for_each(|of| self.calls.ask(of, Change::Leaves(Arc::clone(pool))));
         }
-        let changed = lock(&self.listening).put_in_force(&pools, bound);
+        let changed = self.listening.lock().put_in_force(&pools, bound);
         for (worker, changes) in changed.into_iter().enumerate() {
             changes.into_iter().for_each(|change| self.calls.ask(worker, change));
         }
-        *lock(&self.pools) = pools;
+        *self.pools.lock() = pools;
         fixed
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a poisoned lock guards here is always whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl front::Front for Gateway {
@@ -227,7 +223,7 @@ impl front::Front for Gateway {
 
     fn bind(&self, sockets: &mut Sockets) -> Result<(), BindError> {
         let workers = 0..sockets.workers();
-        *lock(&self.heard) = workers.map(|worker| Some(self.calls.attend(worker))).collect();
+        *self.heard.lock() = workers.map(|worker| Some(self.calls.attend(worker))).collect();
         let all = self.pools().into_iter().map(|pool| pool.settings());
         let listen: Vec<SocketAddr> = all.flat_map(|settings| settings.listen.clone()).collect();
         if !listen.is_empty() {
@@ -238,7 +234,7 @@ impl front::Front for Gateway {
                 sockets.unix(path, settings.unix_mode())?;
             }
         }
-        *lock(&self.listening) = Listening::new(&self.pools(), sockets.workers());
+        *self.listening.lock() = Listening::new(&self.pools(), sockets.workers());
         Ok(())
     }
 
@@ -259,13 +255,13 @@ impl front::Front for Gateway {
     }
 
     async fn run(self: Arc<Self>, share: Share, worker: flow::Worker) {
-        let heard = lock(&self.heard).get_mut(worker.index).and_then(Option::take);
+        let heard = self.heard.lock().get_mut(worker.index).and_then(Option::take);
         let Some(mut heard) = heard else { return };
         if worker.index == 0 {
             tokio::task::spawn_local(memory::give_back(vec![self.memory.clone()]));
         }
         let mut served = Served::new(worker.clone(), self.endpoint.clone());
-        for change in lock(&self.listening).first(share, worker.index) {
+        for change in self.listening.lock().first(share, worker.index) {
             served.change(change);
         }
         loop {

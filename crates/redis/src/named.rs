@@ -1,7 +1,8 @@
 //! Commands that the operator has named, beside Weir's own list.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::commands::{self, Do, Keys, Numbered, Spec, capitals};
 use crate::settings::{COMMAND_BYTES_MAX, CommandSettings};
@@ -28,7 +29,7 @@ pub fn name_of(number: usize) -> Option<&'static str> {
         return Some(spec.name);
     }
     let at = number.checked_sub(commands::all().len()).filter(|at| *at < COUNTED_MAX)?;
-    let all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = KEPT.lock();
     all.get(at).map(|spec| spec.name)
 }
 
@@ -69,7 +70,7 @@ fn kept(of: &CommandSettings) -> Numbered {
     };
     let what = if of.reads { Do::Read } else { Do::Write };
     let name = of.name.to_ascii_uppercase();
-    let mut all = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = KEPT.lock();
     let is = |spec: &&&'static Spec| spec.name == name && (spec.keys, spec.what) == (keys, what);
     let number = |at: usize| commands::all().len() + at;
     if let Some(at) = all.iter().position(|spec| is(&spec)) {

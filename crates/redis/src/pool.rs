@@ -281,20 +281,16 @@ fn servers(
 
 /// Where connections to the servers of a pool are counted.
 fn counts(pool: &str, registry: &Registry) -> Counts {
-    let labels = [("pool", pool)];
-    let count = |what: &str, help: &str| {
-        registry.counter(&format!("weir_redis_server_connections_{what}_total"), help, &labels)
-    };
-    Counts {
-        waited: registry.histogram(
+    Counts::register(
+        registry,
+        (
             "weir_redis_lease_wait_seconds",
             "How long was waited for a connection to a Redis server.",
-            &labels,
         ),
-        opened: count("opened", "Connections to Redis servers that were opened."),
-        closed: count("closed", "Connections to Redis servers that were closed."),
-        failed: count("failed", "Connections to Redis servers that could not be opened."),
-    }
+        "weir_redis_server_connections",
+        "Connections to Redis servers",
+        &[("pool", pool)],
+    )
 }
 
 /// Heeds what has changed of who has keys, for those who say nothing.

@@ -38,9 +38,11 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use ::watch::metrics::Registry;
 use flow::backoff::Backoff;
@@ -220,17 +222,17 @@ impl Follower {
 
     fn spawn(&self, name: String, run: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
         let thread = std::thread::Builder::new().name(name).spawn(run);
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.threads.lock();
         threads.push(thread.map_err(OpenError::Thread)?);
         Ok(())
     }
 
     fn masters(&self) -> MutexGuard<'_, Vec<Kept>> {
-        self.masters.lock().unwrap_or_else(PoisonError::into_inner)
+        self.masters.lock()
     }
 
     fn unknown(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.unknown.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unknown.lock()
     }
 
     /// Whose turn it is to fork, by host.
@@ -383,7 +385,7 @@ impl Master {
     }
 
     fn scrubber(&self) -> MutexGuard<'_, Scrubber> {
-        self.scrubber.lock().unwrap_or_else(PoisonError::into_inner)
+        self.scrubber.lock()
     }
 
     /// Reads the files again on a thread of its own, until the inbox is closed.
@@ -391,7 +393,7 @@ impl Master {
         let (scrubber, inbox) = (Arc::clone(&self.scrubber), Arc::clone(inbox));
         let (ended, end) = oneshot::channel();
         let run = move || {
-            scrubber.lock().unwrap_or_else(PoisonError::into_inner).run(&inbox);
+            scrubber.lock().run(&inbox);
             // The follower waits for it.
             let _ = ended.send(());
         };
@@ -435,8 +437,7 @@ impl Front for Follower {
 
     async fn stop(&self, within: Duration) {
         self.stop.send_replace(true);
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *self.threads.lock());
         let ended = async {
             while !threads.iter().all(JoinHandle::is_finished) {
                 tokio::time::sleep(Duration::from_millis(5)).await;

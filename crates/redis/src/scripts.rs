@@ -9,9 +9,10 @@ mod tests;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use wire::resp::{Command, CommandFrame, Commands, Limits, put_command};
 
 /// A longer script is not kept.
@@ -82,8 +83,7 @@ impl Scripts {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        // What a poisoned lock guards here is always whole.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

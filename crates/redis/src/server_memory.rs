@@ -2,9 +2,10 @@
 //! that serves it, so that each is asked by one of them; the status shows it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::info::field;
@@ -68,7 +69,7 @@ impl ServerMemories {
     }
 
     fn notes(&self) -> MutexGuard<'_, HashMap<String, Note>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -187,8 +187,9 @@ fn targets(text: &str) -> Result<Targets, LogError> {
 mod tests {
     use super::{Format, Handle, LogError, Settings, build};
     use crate::metrics::Registry;
+    use parking_lot::Mutex;
     use std::io::{self, Write};
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
     use std::time::Duration;
     use tracing::{debug, error, info, subscriber, warn};
 
@@ -203,8 +204,8 @@ mod tests {
 
     impl Write for Paper {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            drop(self.stuck.lock().unwrap());
-            self.written.lock().unwrap().extend_from_slice(bytes);
+            drop(self.stuck.lock());
+            self.written.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -221,7 +222,7 @@ mod tests {
             work(&handle, &paper);
             handle.flush(LONG);
         });
-        let written = paper.written.lock().unwrap().clone();
+        let written = paper.written.lock().clone();
         let text = String::from_utf8(written).unwrap();
         text.lines().map(str::to_owned).collect()
     }
@@ -304,7 +305,7 @@ mod tests {
         let registry = Registry::new();
         let lines = logged("info", Format::Human, |handle, paper| {
             handle.register(&registry);
-            let stuck = paper.stuck.lock().unwrap();
+            let stuck = paper.stuck.lock();
             for n in 0..3000 {
                 info!(n, "line");
             }

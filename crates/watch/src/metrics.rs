@@ -9,8 +9,10 @@ mod text;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 pub use histogram::{Histogram, Share};
 pub use reading::{Buckets, InstrumentReading};
@@ -81,7 +83,7 @@ impl Registry {
     /// Adds a function that gives metrics at each scrape, for what is counted elsewhere already.
     /// It runs on the thread that renders and may ask this registry for instruments.
     pub fn collect(&self, collector: impl Fn(&mut Encoder) + Send + Sync + 'static) {
-        let mut collectors = lock(&self.0.collectors);
+        let mut collectors = self.0.collectors.lock();
         collectors.push(Arc::new(collector));
     }
 
@@ -89,13 +91,13 @@ impl Registry {
     /// Its media type is [`CONTENT_TYPE`].
     pub fn render(&self) -> String {
         let mut encoder = Encoder::default();
-        for (name, family) in lock(&self.0.families).iter() {
+        for (name, family) in self.0.families.lock().iter() {
             for (labels, instrument) in &family.series {
                 encoder.instrument(name, &family.help, labels, instrument);
             }
         }
         // Cloned so that a collector may use the registry.
-        let collectors = lock(&self.0.collectors).clone();
+        let collectors = self.0.collectors.lock().clone();
         for collector in collectors {
             collector(&mut encoder);
         }
@@ -112,7 +114,7 @@ impl Registry {
         new: impl FnOnce() -> Instrument,
     ) -> Instrument {
         let labels = text::labels(labels);
-        let mut families = lock(&self.0.families);
+        let mut families = self.0.families.lock();
         let family = families
             .entry(name.to_owned())
             .or_insert_with(|| Family { help: help.to_owned(), series: BTreeMap::new() });
@@ -141,7 +143,7 @@ impl Instrument {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let families = lock(&self.0.families).len();
+        let families = self.0.families.lock().len();
         f.debug_struct("Registry").field("families", &families).finish_non_exhaustive()
     }
 }
@@ -237,9 +239,4 @@ fn stripe(count: usize) -> usize {
     }
     // A thread whose locals are gone already may still count: any cell will do.
     INDEX.try_with(|index| *index).unwrap_or(0) & (count - 1)
-}
-
-/// A metric outlives a panic elsewhere: what a poisoned lock guards here is always whole.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

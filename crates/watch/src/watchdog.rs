@@ -4,12 +4,13 @@
 //! own. What a worker does between two beats blocks every client of that worker. Work whose length
 //! a client decides is measured by itself, in CPU time, however short ([`Pulse::enter_sized`]).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::metrics::{Counter, Gauge, Histogram, Registry};
@@ -67,7 +68,7 @@ struct Beats {
 impl Beats {
     /// Rare, so that a lock costs nothing that matters.
     fn note_held(&self, stage: &'static Stage) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         match held.iter_mut().find(|(known, _)| known.id() == stage.id()) {
             Some((_, times)) => *times += 1,
             None => held.push((stage, 1)),
@@ -75,7 +76,7 @@ impl Beats {
     }
 
     fn take_held(&self) -> Vec<(&'static Stage, u64)> {
-        std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.held.lock())
     }
 }
 

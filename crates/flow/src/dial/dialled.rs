@@ -9,10 +9,11 @@ use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use socket2::{SockRef, Socket as RawSocket, TcpKeepalive};
 use tokio::net::{TcpStream, UnixStream};
 use watch::metrics::{Counter, Registry};
@@ -202,7 +203,7 @@ impl Watched {
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     fn limit(&self) -> Duration {
@@ -250,7 +251,7 @@ impl Dialled {
             return None;
         }
         let owed = sched::tcp::owed(self.socket.as_fd())?;
-        let mut silence = self.silence.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut silence = self.silence.lock();
         let silent = silence.look(owed, Instant::now());
         if silent < limit {
             return None;

@@ -4,8 +4,8 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::net::{TcpStream, UnixStream};
 
 static LISTENED_ON: Mutex<Vec<SocketAddr>> = Mutex::new(Vec::new());
@@ -44,7 +44,7 @@ impl Drop for Listed {
 }
 
 fn all() -> MutexGuard<'static, Vec<SocketAddr>> {
-    LISTENED_ON.lock().unwrap_or_else(PoisonError::into_inner)
+    LISTENED_ON.lock()
 }
 
 /// Refuses a connection that leads to this process.

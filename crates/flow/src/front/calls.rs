@@ -1,8 +1,8 @@
 //! What other threads ask of a front's workers.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, oneshot};
 
 /// Calls that wait for a worker; each is dealt with at once.
@@ -60,7 +60,6 @@ impl<C> Calls<C> {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, mpsc::Sender<C>>> {
-        // What a poisoned lock guards here is always whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -3,10 +3,11 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use watch::metrics::Registry;
@@ -142,7 +143,7 @@ impl<S: 'static> Fronts<S> {
 
 /// A worker's share of all sockets, which it takes once.
 fn take(shares: &Mutex<Vec<Vec<Share>>>, worker: usize) -> Vec<Share> {
-    let mut shares = shares.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shares = shares.lock();
     shares.get_mut(worker).map(std::mem::take).unwrap_or_default()
 }
 

@@ -1,7 +1,7 @@
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use watch::metrics::Registry;
@@ -47,11 +47,11 @@ impl Greeter {
 }
 
 fn note(log: &Log, what: impl Into<String>) {
-    log.lock().unwrap_or_else(PoisonError::into_inner).push(what.into());
+    log.lock().push(what.into());
 }
 
 fn noted(log: &Log) -> Vec<String> {
-    std::mem::take(&mut log.lock().unwrap_or_else(PoisonError::into_inner))
+    std::mem::take(&mut log.lock())
 }
 
 impl Front for Greeter {
@@ -78,7 +78,7 @@ impl Front for Greeter {
         let mut serving = Serving::new(&worker);
         let greeter = Arc::clone(&self);
         serving.tcp(share.tcp, &self.endpoint, move |mut stream, _| {
-            let greeting = greeter.greeting.lock().unwrap().clone();
+            let greeting = greeter.greeting.lock().clone();
             async move { stream.write_all(greeting.as_bytes()).await.unwrap() }
         });
         serving.ended().await;
@@ -90,7 +90,7 @@ impl Front for Greeter {
             return Err(NoGreeting);
         }
         Ok(Prepared::new(move || {
-            *self.greeting.lock().unwrap() = wanted;
+            *self.greeting.lock() = wanted;
             vec!["greeting-of-old".to_owned()]
         }))
     }
@@ -185,7 +185,7 @@ fn settings_that_one_front_cannot_use_change_no_other() {
     let refused = fronts.reload(&String::new());
     assert_eq!(refused, Err("[greeter]: nobody says that".to_owned()));
     assert_eq!(noted(&log), ["follower prepared"]);
-    assert_eq!(*greeter.greeting.lock().unwrap(), "hello");
+    assert_eq!(*greeter.greeting.lock(), "hello");
 }
 
 #[test]

@@ -6,14 +6,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use ring::digest;
 use tokio::time::{Instant, sleep_until};
 
 use super::failures::{Failures, STEP};
-use super::lock::lock;
 use super::passwords::{Check, Passwords};
 
 /// Verified credentials that are remembered; past that the memory starts anew.
@@ -200,7 +200,7 @@ impl<U> InForce<U> {
     }
 
     fn refuse(&self, digest: Digest) {
-        let mut refused = lock(&self.refused);
+        let mut refused = self.refused.lock();
         if refused.len() >= REMEMBERED_MAX {
             refused.clear();
         }
@@ -208,7 +208,7 @@ impl<U> InForce<U> {
     }
 
     fn is_refused(&self, digest: &Digest) -> bool {
-        lock(&self.refused).contains(digest)
+        self.refused.lock().contains(digest)
     }
 
     /// The user whose credentials were found good before.

@@ -7,10 +7,9 @@
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::lock::lock;
+use parking_lot::Mutex;
 
 /// The bytes of a name that the log has, and those of a reason, which may quote a name.
 const NAME_BYTES_MAX: usize = 64;
@@ -41,7 +40,7 @@ pub struct FailedLogin<'a> {
 impl FailedLogin<'_> {
     /// Writes it to the log, or counts it where its address has had its lines.
     pub fn log(&self) {
-        let mut lines = lock(&LINES);
+        let mut lines = LINES.lock();
         let unsaid = lines.get_or_insert_default().admit(self.gateway, self.from, Instant::now());
         drop(lines);
         let Some(unsaid) = unsaid else { return };

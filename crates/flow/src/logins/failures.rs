@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Answers to wrong passwords are given at multiples of this time since their requests came: so it
 /// does not show what was done meanwhile.
@@ -27,7 +28,7 @@ struct Failed {
 
 impl Failures {
     fn all(&self) -> MutexGuard<'_, HashMap<IpAddr, Failed>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Whether wrong passwords came from there lately.

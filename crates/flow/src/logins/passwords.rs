@@ -4,11 +4,12 @@
 //! does not wait behind any number of strangers.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use argon2::password_hash::Output;
 use argon2::{Algorithm, Argon2, Block, Params, PasswordHash, Version};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// Threads, and so passwords that are checked at once: guessing cannot starve the rest.
@@ -81,7 +82,7 @@ impl Passwords {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.queue.lock()
     }
 
     fn put(&self, check: Check, answer: oneshot::Sender<bool>) {
@@ -112,22 +113,20 @@ impl PasswordPool {
         let mut memory = Vec::new();
         while let Some(check) = self.next() {
             let good = verify(&check, &mut memory);
-            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queue = self.queue.lock();
             queue.done(check, good);
         }
     }
 
     /// Waits for the next check; `None` once there was none for long enough.
     fn next(&self) -> Option<Check> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock();
         loop {
             if let Some(check) = queue.next() {
                 return Some(check);
             }
             queue.idle += 1;
-            let waited = self.more.wait_timeout(queue, IDLE);
-            let timeout;
-            (queue, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            let timeout = self.more.wait_for(&mut queue, IDLE);
             queue.idle -= 1;
             if timeout.timed_out() && queue.turns.is_empty() {
                 queue.threads -= 1;

@@ -9,12 +9,13 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use watch::metrics::Counter;
 
-use super::lock::lock;
 use super::turns::Waiting;
 
 /// Refusals that come at once.
@@ -115,7 +116,7 @@ impl Slowing {
 
     fn entering(&self, from: Option<IpAddr>, user: &str) -> (Place, Option<oneshot::Receiver<()>>) {
         let network = Network::of(from);
-        let mut known = lock(&self.0);
+        let mut known = self.0.lock();
         let friend = Place { network, friend: Some(user.into()) };
         let place = match known.friends.contains(&friend) {
             true => friend,
@@ -127,10 +128,26 @@ impl Slowing {
         (place, waiting)
     }
 
+    /// Waits until a client may be told that its login has failed, and counts in `slowed` whether
+    /// that is late. The time counts for those who go away as well. Needs a tokio runtime.
+    pub async fn wait_to_refuse(self: &Arc<Self>, mut place: Place, slowed: &Counter) {
+        let late = self.failed(&mut place, Instant::now());
+        if late.is_zero() {
+            return;
+        }
+        slowed.inc();
+        let slowing = Arc::clone(self);
+        let over = tokio::spawn(async move {
+            tokio::time::sleep(late).await;
+            slowing.told(&place);
+        });
+        let _ = over.await;
+    }
+
     /// A login has failed: how late it is to be told. [`told`](Self::told) is called then, whether
     /// or not the client is still there.
-    pub fn failed(&self, place: &mut Place, now: Instant) -> Duration {
-        let mut known = lock(&self.0);
+    fn failed(&self, place: &mut Place, now: Instant) -> Duration {
+        let mut known = self.0.lock();
         if !known.places.contains_key(place) && known.places.len() >= PLACES_MAX {
             known.places.retain(|_, failures| !failures.is_over(now));
             if known.places.len() >= PLACES_MAX {
@@ -146,8 +163,8 @@ impl Slowing {
     }
 
     /// A refusal that was to be late has been told.
-    pub fn told(&self, place: &Place) {
-        let mut known = lock(&self.0);
+    fn told(&self, place: &Place) {
+        let mut known = self.0.lock();
         let Some(failures) = known.places.get_mut(place) else { return };
         failures.untold = failures.untold.saturating_sub(1);
         let few = failures.untold < UNTOLD_MAX / 2;
@@ -160,7 +177,7 @@ impl Slowing {
             return;
         }
         let friend = Place { friend: Some(user.into()), ..place };
-        let mut known = lock(&self.0);
+        let mut known = self.0.lock();
         if known.friends.insert(friend.clone()) {
             known.order.push_back(friend);
         }
@@ -262,11 +279,11 @@ mod tests {
             let mut place = slowing.entering(Some(IpAddr::from(n.to_be_bytes())), "ann").0;
             slowing.failed(&mut place, now);
         }
-        assert!(lock(&slowing.0).places.len() <= PLACES_MAX + 1);
+        assert!(slowing.0.lock().places.len() <= PLACES_MAX + 1);
         for n in 0..2 * FRIENDS_MAX {
             let place = slowing.entering(from("10.0.0.1"), "x").0;
             slowing.succeeded(place, &n.to_string());
         }
-        assert_eq!(lock(&slowing.0).friends.len(), FRIENDS_MAX);
+        assert_eq!(slowing.0.lock().friends.len(), FRIENDS_MAX);
     }
 }

@@ -3,11 +3,10 @@
 //! Whoever came last is next: behind a crowd of strangers a user waits for one of them, not for
 //! all. Those that have waited longest give up by the time limit of the login.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
-
-use super::lock::lock;
 
 /// At so many who wait it is looked for those who have given up.
 const LOOKED_AT: usize = 64;
@@ -68,7 +67,7 @@ impl Turns {
     pub async fn turn(self: &Arc<Self>) -> Turn {
         loop {
             let waiting = {
-                let mut free = lock(&self.0);
+                let mut free = self.0.lock();
                 if let Some(left) = free.places.checked_sub(1) {
                     free.places = left;
                     return Turn(Some(self.clone()));
@@ -86,7 +85,7 @@ impl Turns {
 impl Drop for Turn {
     fn drop(&mut self) {
         let Some(turns) = self.0.take() else { return };
-        let mut free = lock(&turns.0);
+        let mut free = turns.0.lock();
         if let Some(mut back) = free.waiting.give(Turn(Some(turns.clone()))) {
             // It is not a place any more, so nothing comes of its end.
             back.0 = None;
@@ -130,7 +129,7 @@ mod tests {
             let mut waiting = Box::pin(turns.turn());
             assert!(futures_poll(&mut waiting).is_pending());
         }
-        assert!(lock(&turns.0).waiting.0.len() <= 2 * LOOKED_AT);
+        assert!(turns.0.lock().waiting.0.len() <= 2 * LOOKED_AT);
     }
 
     fn futures_poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {

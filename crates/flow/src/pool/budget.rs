@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::limit::{Limit, Permit};
@@ -77,7 +78,7 @@ impl Budget {
     }
 
     fn locked(&self) -> MutexGuard<'_, Pools> {
-        self.0.pools.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.pools.lock()
     }
 
     /// A pool's number here; that of one that is gone is used again.

@@ -4,9 +4,10 @@
 //! orders; at the end of its round it shows them to whoever asks.
 
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::slot::Slot;
@@ -74,8 +75,8 @@ impl Busiest {
         }
     }
 
-    fn workers(&self) -> std::sync::MutexGuard<'_, Vec<Vec<ClientFigures>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn workers(&self) -> parking_lot::MutexGuard<'_, Vec<Vec<ClientFigures>>> {
+        self.0.lock()
     }
 }
 

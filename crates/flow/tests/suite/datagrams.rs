@@ -1,11 +1,12 @@
 //! UDP over real sockets.
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flow::udp::{Endpoint, Receive, bind};
 use flow::workers::Workers;
+use parking_lot::Mutex;
 use watch::metrics::Registry;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -42,7 +43,7 @@ fn datagrams_arrive_whole_and_a_drain_takes_the_rest() {
     let sockets = Arc::new(Mutex::new(sockets));
     let (out, gathered) = channel();
     let body = move |worker: flow::Worker| async move {
-        let socket = sockets.lock().unwrap().pop().unwrap();
+        let socket = sockets.lock().pop().unwrap();
         let mut receive = Gather { gathered: Vec::new(), out };
         endpoint.serve(socket, &worker, &mut receive).await.unwrap();
     };
@@ -79,7 +80,7 @@ fn what_the_kernel_drops_is_counted() {
     let sockets = Arc::new(Mutex::new(sockets));
     let (out, _gathered) = channel();
     let body = move |worker: flow::Worker| async move {
-        let socket = sockets.lock().unwrap().pop().unwrap();
+        let socket = sockets.lock().pop().unwrap();
         // Before anything is received the buffer runs over.
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         for _ in 0..100 {

@@ -40,9 +40,9 @@ impl Server {
         assert!(listeners.iter().all(|l| l.address() == address));
         let endpoint = Endpoint::new("test", Limit::new(limit), timeouts, &registry);
         let endpoint = prepare(endpoint);
-        let listeners = std::sync::Arc::new(std::sync::Mutex::new(listeners));
+        let listeners = std::sync::Arc::new(parking_lot::Mutex::new(listeners));
         let body = move |worker: flow::Worker| async move {
-            let listener = listeners.lock().unwrap().pop().unwrap();
+            let listener = listeners.lock().pop().unwrap();
             let drain = worker.drain.clone();
             let handle = move |stream, _| echo(stream, drain.clone());
             endpoint.serve(listener, &worker, handle).await.unwrap();

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flow::endpoint::Endpoint;
@@ -16,6 +16,7 @@ use flow::scratch::Scratch;
 use flow::stream::Stream;
 use flow::tcp::bind;
 use flow::workers::{Worker, Workers};
+use parking_lot::Mutex;
 use rand::Rng as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use watch::metrics::Registry;
@@ -130,7 +131,7 @@ fn serve(registry: &Registry) -> (SocketAddr, Workers) {
     let endpoint = Endpoint::new("test", Limit::new(1000), &Timeouts::default(), registry);
     let listener = Arc::new(Mutex::new(Some(listener)));
     let body = move |at: Worker| async move {
-        let listener = listener.lock().unwrap().take().unwrap();
+        let listener = listener.lock().take().unwrap();
         worker(at, listener, endpoint).await;
     };
     (address, Workers::start(1, registry, body).unwrap())

@@ -3,7 +3,7 @@ use std::cell::RefCell;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flow::endpoint::Endpoint;
@@ -14,6 +14,7 @@ use flow::stream::Stream;
 use flow::tcp::bind;
 use flow::tls::{Check, ClientOptions, ServerTls, Settings, client_config};
 use flow::workers::{Worker, Workers};
+use parking_lot::Mutex;
 use rustls::{ClientConnection, StreamOwned};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use watch::metrics::Registry;
@@ -128,7 +129,7 @@ fn serve(registry: &Registry, tls: ServerTls) -> (SocketAddr, Workers) {
     let endpoint = Endpoint::new("test", Limit::new(1000), &Timeouts::default(), registry);
     let listener = Arc::new(Mutex::new(Some(listener)));
     let body = move |worker: Worker| async move {
-        let listener = listener.lock().unwrap().take().unwrap();
+        let listener = listener.lock().take().unwrap();
         let handle = move |stream, _| client(stream, tls.clone());
         endpoint.serve(listener, &worker, handle).await.unwrap();
     };

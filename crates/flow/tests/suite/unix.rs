@@ -2,7 +2,7 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flow::endpoint::Endpoint;
@@ -11,6 +11,7 @@ use flow::progress::Timeouts;
 use flow::stream::Stream;
 use flow::unix::bind;
 use flow::workers::{Drained, Workers};
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use watch::metrics::Registry;
 
@@ -44,7 +45,7 @@ fn clients_are_served_and_the_file_comes_and_goes() {
     let endpoint = Endpoint::new("test", Limit::new(100), &Timeouts::default(), &registry);
     let listeners = Arc::new(Mutex::new(listeners));
     let body = move |worker: flow::Worker| async move {
-        let listener = listeners.lock().unwrap().pop().unwrap();
+        let listener = listeners.lock().pop().unwrap();
         endpoint.serve_unix(listener, &worker, echo).await.unwrap();
     };
     let workers = Workers::start(2, &registry, body).unwrap();

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// A server, with a thread for each connection.
 #[derive(Clone)]
@@ -104,7 +106,7 @@ impl Server {
                 }
                 state.accepted.fetch_add(1, Ordering::Relaxed);
                 connection.set_nodelay(true).unwrap();
-                state.connections.lock().unwrap().push(connection.try_clone().unwrap());
+                state.connections.lock().push(connection.try_clone().unwrap());
                 let state = state.clone();
                 std::thread::spawn(move || state.serve(&connection));
             }
@@ -114,7 +116,7 @@ impl Server {
 
     /// Cuts all connections.
     pub fn cut(&self) {
-        for connection in self.connections.lock().unwrap().drain(..) {
+        for connection in self.connections.lock().drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
@@ -128,22 +130,22 @@ impl Server {
 
     /// Hands a key over to another server, whose number is told to whoever asks.
     pub fn hand_over(&self, key: &str, to: &Self, number: usize) {
-        let mut values = self.values.lock().unwrap();
+        let mut values = self.values.lock();
         if let Some(value) = values.remove(key.as_bytes()) {
-            to.values.lock().unwrap().insert(key.into(), value);
+            to.values.lock().insert(key.into(), value);
         }
-        self.elsewhere.lock().unwrap().insert(key.into(), number);
-        to.elsewhere.lock().unwrap().remove(key.as_bytes());
+        self.elsewhere.lock().insert(key.into(), number);
+        to.elsewhere.lock().remove(key.as_bytes());
     }
 
     /// Says of a key that another server has it.
     pub fn send_away(&self, key: &str, number: usize) {
-        self.elsewhere.lock().unwrap().insert(key.into(), number);
+        self.elsewhere.lock().insert(key.into(), number);
     }
 
     /// What it has.
     pub fn value(&self, key: &str) -> Option<Vec<u8>> {
-        self.values.lock().unwrap().get(key.as_bytes()).map(Value::bytes)
+        self.values.lock().get(key.as_bytes()).map(Value::bytes)
     }
 
     pub fn hang(&self, hangs: bool) {
@@ -152,7 +154,7 @@ impl Server {
 
     /// How often a key was put.
     pub fn put_times(&self, key: &[u8]) -> usize {
-        self.puts.lock().unwrap().get(key).copied().unwrap_or(0)
+        self.puts.lock().get(key).copied().unwrap_or(0)
     }
 
     fn serve(&self, connection: &TcpStream) {
@@ -220,7 +222,7 @@ impl Server {
         match words[..] {
             // So many bytes that nobody holds.
             [b"GET", key] if key.starts_with(b"zeros-") => Some(Reply::Zeros(size(&key[6..]))),
-            [b"GET", key] => match self.values.lock().unwrap().get(key) {
+            [b"GET", key] => match self.values.lock().get(key) {
                 None => text("-none"),
                 Some(value) => {
                     let head = format!("${}\n", value.len());
@@ -239,15 +241,15 @@ impl Server {
                         return None;
                     }
                 }
-                *self.puts.lock().unwrap().entry(key.to_vec()).or_default() += 1;
-                self.values.lock().unwrap().insert(key.to_vec(), Value::new(value));
+                *self.puts.lock().entry(key.to_vec()).or_default() += 1;
+                self.values.lock().insert(key.to_vec(), Value::new(value));
                 text("+ok")
             }
             // What is behind this is asked although the key may be said to be elsewhere.
             [b"LET"] => text("+ok"),
             [b"ADD", key, word] => {
-                let mut values = self.values.lock().unwrap();
-                if let Some(number) = self.elsewhere.lock().unwrap().get(key) {
+                let mut values = self.values.lock();
+                if let Some(number) = self.elsewhere.lock().get(key) {
                     return text(&format!("-elsewhere {number}"));
                 }
                 let mut bytes = values.get(key).map(Value::bytes).unwrap_or_default();
@@ -256,7 +258,7 @@ impl Server {
                 text("+ok")
             }
             [b"SUM", ref keys @ ..] => {
-                let values = self.values.lock().unwrap();
+                let values = self.values.lock();
                 let lens = keys.iter().map(|key| values.get(*key).map_or(0, Value::len));
                 text(&format!("+{}", lens.sum::<usize>()))
             }

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flow::Worker;
@@ -15,6 +15,7 @@ use flow::pool::Counts;
 use flow::progress::Timeouts;
 use flow::service::{Fabric, Figures, Settings};
 use flow::workers::{Drained, Workers};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use watch::metrics::Registry;
 
@@ -46,7 +47,7 @@ impl Front for Gate {
     async fn run(self: Arc<Self>, share: Share, worker: Worker) {
         let mut calls = self.calls.attend(worker.index);
         let scratch = worker.connections.scratch().clone();
-        let settings = self.settings.lock().unwrap().clone();
+        let settings = self.settings.lock().clone();
         let fabric = Fabric::new(Toy::new(&self.servers), settings, scratch, Counts::default());
         let called = Rc::clone(&fabric);
         tokio::task::spawn_local(async move {
@@ -66,7 +67,7 @@ impl Front for Gate {
 
     fn prepare(self: &Arc<Self>, wanted: Settings) -> Result<Prepared<'_>, std::fmt::Error> {
         Ok(Prepared::new(move || {
-            *self.settings.lock().unwrap() = wanted.clone();
+            *self.settings.lock() = wanted.clone();
             drop(self.calls.asked_all(|done: oneshot::Sender<()>| {
                 let wanted = wanted.clone();
                 let call: Call = Box::new(move |fabric| {

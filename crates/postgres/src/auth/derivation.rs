@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
 
@@ -106,14 +106,14 @@ impl KeyCache {
     /// The keys, where they were computed before.
     pub fn get(&self, derivation: &Derivation) -> Option<Keys> {
         let id = self.id(derivation);
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         entries.keys.get(&id).cloned()
     }
 
     /// Keeps what [`Derivation::run`] gave.
     pub fn put(&self, derivation: &Derivation, keys: &Keys) {
         let id = self.id(derivation);
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         if entries.keys.insert(id, keys.clone()).is_none() {
             entries.order.push_back(id);
         }

@@ -6,13 +6,13 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
-use crate::lock::lock;
 use crate::server::Rows;
 
 /// How often a server is asked whether anything has changed past Weir.
@@ -134,13 +134,13 @@ impl Logins {
     }
 
     fn others(&self) {
-        *lock(&self.changed) = Some(Instant::now());
+        *self.changed.lock() = Some(Instant::now());
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Whether any has since then, so that who was refused may be let in.
     pub fn have_changed_since(&self, at: Instant) -> bool {
-        lock(&self.changed).is_some_and(|changed| changed > at)
+        self.changed.lock().is_some_and(|changed| changed > at)
     }
 }
 

@@ -34,9 +34,11 @@ mod view;
 #[cfg(test)]
 mod view_tests;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use ::watch::metrics::Registry;
 use arc_swap::{ArcSwap, Guard};
@@ -58,7 +60,6 @@ pub use status::BackendStatus;
 pub use view::{Ask, View};
 
 use crate::auth::Credentials;
-use crate::lock::lock;
 use crate::server::{AskLimits, Conversation, DialError, QueryError, Rows, dial};
 use crate::settings::Settings;
 use oversee::{Overseer, Plan, Published};
@@ -134,7 +135,7 @@ impl Shared {
 
     /// Takes in what came of a poll.
     fn hear(&self, report: poll::Report) {
-        lock(&self.overseer).hear(report, &self.published);
+        self.overseer.lock().hear(report, &self.published);
     }
 }
 
@@ -163,7 +164,7 @@ impl Prepared<'_> {
         let Self { of, backends, stay, pace, plan } = self;
         stay.into_iter().for_each(|(backend, changed)| backend.take_over(changed));
         of.shared.pace.store(Arc::new(pace));
-        lock(&of.shared.overseer).follow(plan, &of.shared.published);
+        of.shared.overseer.lock().follow(plan, &of.shared.published);
         of.poll_all(&backends);
         // With other logins, some may answer otherwise.
         backends.iter().for_each(|backend| backend.suspect());
@@ -225,7 +226,7 @@ impl Backends {
     /// A file of a backend's settings can not be read.
     pub fn prepare(&self, settings: &Settings) -> Result<Prepared<'_>, StartError> {
         let view = self.view();
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         let mut backends = Vec::with_capacity(settings.backend.len());
         let mut stay = Vec::new();
         for wanted in &settings.backend {
@@ -247,7 +248,7 @@ impl Backends {
 
     /// Polls these and no others.
     fn poll_all(&self, backends: &[Arc<Backend>]) {
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         tasks.pollers.retain(|(number, poller)| {
             let stays = backends.iter().any(|backend| backend.number() == *number);
             if !stays {

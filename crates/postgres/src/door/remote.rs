@@ -2,17 +2,17 @@
 //! workers, and remembered for a while.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flow::dial::Socket;
+use parking_lot::Mutex;
 use tokio::time::timeout;
 use wire::postgres::sqlstate;
 
 use crate::auth::Credentials;
 use crate::auth::auth_query::{Lookup, Outcome, PARAMETERS};
 use crate::backends::{Backend, Backends};
-use crate::lock::lock;
 use crate::server::{Conversation, DialError, Dialled, Identity, dial};
 use crate::settings::AuthQuery;
 use flow::logins::turns::Turns;
@@ -105,19 +105,19 @@ impl Remote {
 
     /// What there is to say while nobody is asked.
     fn silent(&self) -> Option<Outcome> {
-        let silent = lock(&self.silent);
+        let silent = self.silent.lock();
         let (until, why) = silent.as_ref()?;
         (Instant::now() < *until).then(|| Outcome::Failed(why.clone()))
     }
 
     /// There was no answer, and will be none to those who wait already.
     fn is_silent(&self, why: String) -> Outcome {
-        *lock(&self.silent) = Some((Instant::now() + SILENCE, why.clone()));
+        *self.silent.lock() = Some((Instant::now() + SILENCE, why.clone()));
         Outcome::Failed(why)
     }
 
     fn known(&self, place: &Place) -> Option<Outcome> {
-        let answers = lock(&self.answers);
+        let answers = self.answers.lock();
         let (until, outcome) = answers.get(place)?;
         (Instant::now() < *until).then(|| outcome.clone())
     }
@@ -127,7 +127,7 @@ impl Remote {
         if remember.is_zero() || matches!(outcome, Outcome::Failed(_)) {
             return;
         }
-        let mut answers = lock(&self.answers);
+        let mut answers = self.answers.lock();
         if answers.len() >= ANSWERS_MAX {
             answers.clear();
         }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flow::backoff::Backoff;
 use flow::dial::Socket;
 use tokio::time::{sleep, timeout};
 use wire::postgres::backend::{Fields, Notification, tag};
@@ -55,7 +56,7 @@ impl From<TalkError> for Over {
 
 /// Keeps the hub's channels listened to, for as long as the process runs.
 pub(super) async fn run(hub: Arc<Hub>, backends: Arc<Backends>) {
-    let mut pause = PAUSE_FIRST;
+    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_LAST);
     loop {
         while !hub.is_wanted() {
             hub.changed().await;
@@ -78,7 +79,7 @@ pub(super) async fn run(hub: Arc<Hub>, backends: Arc<Backends>) {
                 // Who has come since the last look at it is heard by the next connection.
                 hub.lost();
                 if since.elapsed() >= LASTED {
-                    pause = PAUSE_FIRST;
+                    backoff.reset();
                 }
                 if matches!(over, Over::Idle | Over::Moved) {
                     continue;
@@ -93,8 +94,7 @@ pub(super) async fn run(hub: Arc<Hub>, backends: Arc<Backends>) {
                 hub.lost();
             }
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_LAST);
+        backoff.wait().await;
     }
 }
 

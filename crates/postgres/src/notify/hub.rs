@@ -4,9 +4,10 @@
 //! and worked off in batches. Nothing in here waits.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
 use super::{Mailbox, Metrics};
@@ -334,7 +335,6 @@ impl Hub {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What a poisoned lock guards here is always whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

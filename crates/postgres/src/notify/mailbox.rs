@@ -1,9 +1,11 @@
 //! What waits to be told to one client. Filled by the task that listens, emptied by the client's.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Messages that may wait for one client, as while it is in a transaction. A burst of one
 /// transaction must fit, since it comes faster than the client's task wakes. The messages
@@ -91,6 +93,6 @@ impl Mailbox {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }

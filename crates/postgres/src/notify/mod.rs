@@ -17,8 +17,9 @@ mod mailbox;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use watch::metrics::{Counter, Gauge, Registry};
@@ -108,7 +109,7 @@ impl Notifier {
     }
 
     fn hubs(&self) -> MutexGuard<'_, Hubs> {
-        self.hubs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hubs.lock()
     }
 }
 

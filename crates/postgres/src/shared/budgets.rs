@@ -3,15 +3,15 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use flow::limit::{Limit, Permit};
 use flow::pool::Budget;
+use parking_lot::Mutex;
 use wire::postgres::{Refusal, sqlstate};
 
 use super::Shared;
 use crate::connection::Key;
-use crate::lock::lock;
 use crate::settings::Settings;
 
 /// Of so many users and databases those are forgotten that have no client.
@@ -88,7 +88,7 @@ impl fmt::Display for Admission {
 impl Admitted {
     /// Takes on new limits. Clients beyond a lower one stay.
     pub(super) fn reload(&self, settings: &Settings) {
-        let mut known = lock(&self.0);
+        let mut known = self.0.lock();
         known.retain(|_, limit| limit.used() > 0);
         known.iter().for_each(|(what, limit)| limit.set_max(what.max(settings)));
     }
@@ -101,7 +101,7 @@ impl Shared {
     /// What it is told: there are as many as there may be.
     pub(crate) fn admit(&self, database: &str, user: &str) -> Result<Vec<Permit>, Refusal> {
         let settings = self.settings();
-        let mut known = lock(&self.admitted.0);
+        let mut known = self.admitted.0.lock();
         if known.len() >= ADMITTED_MAX {
             known.retain(|_, limit| limit.used() > 0);
         }
@@ -123,7 +123,7 @@ pub(super) struct Budgets(Mutex<HashMap<Limited, Budget>>);
 
 impl Budgets {
     fn of(&self, key: &Key, settings: &Settings) -> Vec<Budget> {
-        let mut budgets = lock(&self.0);
+        let mut budgets = self.0.lock();
         let budget = |what: Limited| {
             let max = what.max(settings);
             budgets.entry(what).or_insert_with(|| Budget::new(Limit::new(max))).clone()
@@ -133,7 +133,7 @@ impl Budgets {
 
     /// Takes on new limits. Connections beyond a lower one stay for as long as they are used.
     pub(super) fn reload(&self, settings: &Settings) {
-        for (what, budget) in lock(&self.0).iter() {
+        for (what, budget) in self.0.lock().iter() {
             budget.set_max(what.max(settings));
         }
     }

@@ -15,7 +15,6 @@ use crate::connection::ServerState;
 use crate::console::{
     Action, ActionError, Averages, BackendRow, DatabaseRow, PlanRow, Snapshot, UserRow, Wait,
 };
-use crate::lock::lock;
 use crate::settings::Settings;
 use crate::status::Status;
 
@@ -33,8 +32,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Operated {
     /// Whether anything is paused or disabled: one look for those who ask for every lease.
     any: AtomicBool,
-    held: std::sync::Mutex<Held>,
-    averages: std::sync::Mutex<Averages>,
+    held: parking_lot::Mutex<Held>,
+    averages: parking_lot::Mutex<Averages>,
     shown: ArcSwap<Status>,
 }
 
@@ -64,19 +63,19 @@ impl Shared {
         if !self.operated.any.load(Ordering::Relaxed) {
             return false;
         }
-        let held = lock(&self.operated.held);
+        let held = self.operated.held.lock();
         held.all || held.paused.contains(database)
     }
 
     /// Whether a database takes no clients, by its name for them.
     pub(crate) fn is_disabled(&self, database: &str) -> bool {
         self.operated.any.load(Ordering::Relaxed)
-            && lock(&self.operated.held).disabled.contains(database)
+            && self.operated.held.lock().disabled.contains(database)
     }
 
     /// Changes what is held back; gives what `change` gives.
     fn hold<R>(&self, change: impl FnOnce(&mut Held) -> R) -> R {
-        let mut held = lock(&self.operated.held);
+        let mut held = self.operated.held.lock();
         let result = change(&mut held);
         let any = held.all || !held.paused.is_empty() || !held.disabled.is_empty();
         self.operated.any.store(any, Ordering::Relaxed);
@@ -111,7 +110,7 @@ impl Shared {
             let snapshot = shared.snapshot(false, PART_TIMEOUT).await;
             // Without a worker's part all that was counted would go back for a while.
             if snapshot.missing == 0 {
-                lock(&shared.operated.averages).note(Instant::now(), &snapshot.totals);
+                shared.operated.averages.lock().note(Instant::now(), &snapshot.totals);
                 last = snapshot;
             }
             shared.show(&last);
@@ -141,8 +140,8 @@ impl Shared {
         whole.databases = self.databases(&settings, &whole);
         whole.users = users(&settings, &whole);
         whole.plans = self.plans();
-        whole.averages = lock(&self.operated.averages).clone();
-        whole.paused = lock(&self.operated.held).all;
+        whole.averages = self.operated.averages.lock().clone();
+        whole.paused = self.operated.held.lock().all;
         whole
     }
 
@@ -264,7 +263,7 @@ impl Shared {
 
     async fn reload_all(&self) -> Result<(), ActionError> {
         let (answer, reloaded) = oneshot::channel();
-        let owner = lock(&self.reloads).clone();
+        let owner = self.reloads.lock().clone();
         owner.send(answer).await.map_err(|_| ActionError::Stopping)?;
         let taken = reloaded.await.map_err(|_| ActionError::Stopping)?;
         if taken { Ok(()) } else { Err(ActionError::NotReloaded) }
@@ -327,7 +326,7 @@ impl Shared {
 
     async fn kill_client(&self, id: u64) -> Result<(), ActionError> {
         let id = i32::try_from(id).map_err(|_| ActionError::NoSuchClient)?;
-        let worker = lock(&self.cancels).get(&id).map(|cancel| cancel.worker);
+        let worker = self.cancels.lock().get(&id).map(|cancel| cancel.worker);
         let worker = worker.ok_or(ActionError::NoSuchClient)?;
         let _ = self.calls.asked(worker, |done| Call::Disconnect(id, done)).await;
         Ok(())

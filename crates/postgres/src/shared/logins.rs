@@ -3,7 +3,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use flow::logins::slowing::{Place, Slowing};
@@ -126,20 +125,9 @@ impl Shared {
         self.logins.slowing.succeeded(place, user);
     }
 
-    /// Waits until a client may be told that its login has failed. The time counts for those who
-    /// go away as well.
-    pub(crate) async fn failed(&self, mut place: Place) {
-        let late = self.logins.slowing.failed(&mut place, Instant::now());
-        if late.is_zero() {
-            return;
-        }
-        self.metrics.logins_slowed.inc();
-        let slowing = self.logins.slowing.clone();
-        let over = self.control.spawn(async move {
-            tokio::time::sleep(late).await;
-            slowing.told(&place);
-        });
-        let _ = over.await;
+    /// Waits until a client may be told that its login has failed; see [`Slowing`].
+    pub(crate) async fn failed(&self, place: Place) {
+        self.logins.slowing.wait_to_refuse(place, &self.metrics.logins_slowed).await;
     }
 
     /// The name of a user of the system, asked for away from the worker; its number where it has

@@ -1,9 +1,10 @@
 //! Who watches all commands of a pool, by `MONITOR`.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use wire::resp::Command;
 
@@ -73,8 +74,7 @@ impl Monitors {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(u64, mpsc::Sender<Line>)>> {
-        // What a poisoned lock guards here is always whole.
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Commands that were slow, without their values: the newest of all workers of a pool.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::{Mutex, MutexGuard};
 use wire::resp::Command;
 
 use super::{Card, keys_of};
@@ -104,8 +104,7 @@ impl SlowLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        // What a poisoned lock guards here is always whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -5,9 +5,11 @@
 //! list holds, and what it has said holds until it says otherwise.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::{Fleet, Release, View};
 use crate::commands::{self, Taken};
@@ -70,7 +72,7 @@ impl Fleet {
 
     #[cold]
     fn is_taken_by_one(&self, command: usize, homes: &[usize]) -> bool {
-        let said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = self.taken.said.lock();
         those_there(&self.view(), &said).any(|(number, said)| match said.taken.get(&command) {
             None => false,
             Some(Taken::Differs) => true,
@@ -80,7 +82,7 @@ impl Fleet {
 
     /// What all servers that are there, and have said it, are at least.
     pub fn release(&self) -> Release {
-        let said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = self.taken.said.lock();
         Release::least(
             those_there(&self.view(), &said).filter_map(|(_, said)| said.release.as_ref()),
         )
@@ -89,7 +91,7 @@ impl Fleet {
     /// Asks a server that was connected to what its release and its commands are, now or a moment
     /// later: whatever it was asked before may have been another one. Needs the worker's runtime.
     pub fn ask_commands(self: &Arc<Self>, number: usize, incarnation: u64, server: &Arc<Server>) {
-        let mut said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.taken.said.lock();
         let of = said.entry(number).or_insert_with(|| Said::of(incarnation));
         if of.incarnation != incarnation {
             *of = Said::of(incarnation);
@@ -119,26 +121,26 @@ impl Fleet {
 
     /// Whether anybody has connected to this very server.
     pub(super) fn was_reached(&self, number: usize, incarnation: u64) -> bool {
-        let said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = self.taken.said.lock();
         said.get(&number).is_some_and(|of| of.incarnation == incarnation)
     }
 
     fn is_asked(&self, number: usize, incarnation: u64) {
-        let mut said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.taken.said.lock();
         if let Some(of) = said.get_mut(&number).filter(|of| of.incarnation == incarnation) {
             (of.is_to_be_asked, of.asked) = (false, Some(Instant::now()));
         }
     }
 
     fn says_release(&self, number: usize, incarnation: u64, release: Option<Release>) {
-        let mut said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.taken.said.lock();
         if let Some(of) = said.get_mut(&number).filter(|of| of.incarnation == incarnation) {
             of.release = release;
         }
     }
 
     fn says(&self, number: usize, incarnation: u64, server: &Server, taken: HashMap<usize, Taken>) {
-        let mut said = self.taken.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.taken.said.lock();
         let Some(of) = said.get_mut(&number).filter(|of| of.incarnation == incarnation) else {
             return;
         };

@@ -1,9 +1,10 @@
 //! The servers of one machine: asked in turn, and told one thing at a time.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 use wire::resp::{Value, value};
@@ -279,7 +280,7 @@ impl Host {
         let (processes, count) = (Arc::clone(&self.processes), devices.len());
         let (most, every) = (self.settings.other_writes_max.bytes(), self.settings.ask_every.get());
         let looked = tokio::task::spawn_blocking(move || {
-            let mut processes = processes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut processes = processes.lock();
             processes.look(most, every / 2);
             let of = |devices: &Vec<(PathBuf, Vec<u32>)>| {
                 let found = devices.iter().map(|(path, own)| processes.on_device_of(path, own));

@@ -7,10 +7,11 @@
 //! not taken for one's own.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flow::dial::Address;
+use parking_lot::Mutex;
 
 use crate::server::{Asked, said};
 use crate::topology::At;
@@ -27,12 +28,12 @@ pub struct Peers(Arc<Mutex<HashSet<Address>>>);
 impl Peers {
     /// These.
     pub fn set(&self, all: impl Iterator<Item = Address>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all.collect();
+        *self.0.lock() = all.collect();
     }
 
     fn has(&self, host: &str, port: u16) -> bool {
         let address = Address::Tcp { host: host.to_owned(), port };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
+        self.0.lock().contains(&address)
     }
 }
 

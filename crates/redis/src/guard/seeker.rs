@@ -2,9 +2,10 @@
 //! asked for, which come, go and move to other hosts while Weir runs.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use flow::dial::Address;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
@@ -151,7 +152,7 @@ impl Seeker {
         let (changes, coming) = mpsc::unbounded_channel();
         let key = format!("{}:{name}", guard.key);
         let key = Key::new(&key, &self.own, guard.key_expiry.get(), self.peers.clone());
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.turns.lock();
         let turn = turns.permit(name.to_owned());
         drop(turns);
         let settles = self.finds_more();

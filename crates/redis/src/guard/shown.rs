@@ -1,7 +1,9 @@
 //! What the guard has found, for the status, the metrics and the log.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use ::watch::metrics::{Counter, Encoder, Registry};
 use serde::{Deserialize, Serialize};
@@ -68,7 +70,7 @@ impl Shown {
     }
 
     fn hosts(&self) -> MutexGuard<'_, BTreeMap<String, Host>> {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hosts.lock()
     }
 
     fn encode(&self, encoder: &mut Encoder) {

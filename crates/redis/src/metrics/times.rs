@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use flow::service::Took;
+use parking_lot::Mutex;
 use watch::latencies::{Latencies, OneThreads};
 use watch::metrics::{Encoder, Registry};
 
@@ -89,7 +90,7 @@ impl Times {
 
     /// Shows a server from now on; gives the name that it is counted by.
     pub fn add(&self, server: &str) -> Arc<str> {
-        let mut servers = lock(&self.known.servers);
+        let mut servers = self.known.servers.lock();
         let known = |name: &str| servers.iter().find(|of| ***of == *name).cloned();
         let name = if servers.len() < SERVERS_MAX { server } else { OTHER };
         if let Some(known) = known(server).or_else(|| known(name)) {
@@ -131,7 +132,7 @@ impl Times {
     /// The calling thread's counts of a server, with room for so many commands.
     pub fn of_one_thread(&self, server: &str, commands: usize) -> ServerTimes {
         let server = &self.add(server);
-        let mut all = lock(&self.known.all);
+        let mut all = self.known.all.lock();
         let is_free = |(of, cells): &&(Arc<str>, Arc<Cells>)| {
             of == server && Arc::strong_count(cells) == 1 && cells.len() == commands
         };
@@ -157,7 +158,7 @@ impl Times {
     /// How long servers had each command to themselves, of those that were answered.
     pub fn by_command(&self) -> BTreeMap<&'static str, Histogram> {
         let mut all = BTreeMap::new();
-        for (_, cells) in lock(&self.known.all).iter() {
+        for (_, cells) in self.known.all.lock().iter() {
             for (number, cell) in cells.iter().enumerate() {
                 let Some(name) = (self.known.name_of)(number) else { continue };
                 cell.buckets.add_to(all.entry(name).or_default());
@@ -170,10 +171,10 @@ impl Times {
 
 impl Known {
     fn sums(&self) -> BTreeMap<(Arc<str>, &'static str), Sum> {
-        let servers = lock(&self.servers);
+        let servers = self.servers.lock();
         let none = |server: &Arc<str>| ((Arc::clone(server), OTHER), Sum::default());
         let mut sums: BTreeMap<_, Sum> = servers.iter().map(none).collect();
-        for (server, cells) in lock(&self.all).iter() {
+        for (server, cells) in self.all.lock().iter() {
             for (number, cell) in cells.iter().enumerate() {
                 let answers = cell.answers.load(Ordering::Relaxed);
                 let errors = cell.errors.load(Ordering::Relaxed);
@@ -192,11 +193,6 @@ impl Known {
         }
         sums
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a poisoned lock guards here is always whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn collect(known: &Weak<Known>, encoder: &mut Encoder) {

@@ -2,8 +2,8 @@
 //! is held while the disk works.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
 use super::answers::Lineage;
@@ -95,7 +95,7 @@ impl Inbox {
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 
     /// Puts an order behind the others. The caller has asked for room before.
@@ -137,7 +137,7 @@ impl Inbox {
     pub fn take(&self) -> Option<(VecDeque<Order>, usize)> {
         let mut held = self.held();
         while held.orders.is_empty() && !held.closed {
-            held = self.filled.wait(held).unwrap_or_else(PoisonError::into_inner);
+            self.filled.wait(&mut held);
         }
         let orders = std::mem::take(&mut held.orders);
         let bytes = orders.iter().map(Order::len).sum();

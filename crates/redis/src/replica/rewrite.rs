@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
 
 use ::units::Size;
 use ::units::window::Window;
@@ -229,7 +231,7 @@ impl Rewriter {
     /// Takes a base from a server once it is its host's turn.
     async fn take_in_turn(&self, origin: &Origin, inbox: &Inbox) -> Result<(), RewriteError> {
         let host = unless_closed(inbox, origin.host()).await??;
-        let turn = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).permit(host);
+        let turn = self.hosts.lock().permit(host);
         // It is never closed.
         let _permit = unless_closed(inbox, turn.acquire()).await?;
         self.has_room()?;

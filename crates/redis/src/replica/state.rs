@@ -1,8 +1,10 @@
 //! What one master's threads tell each other and the operator.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use ::watch::metrics::{Encoder, Histogram, Registry};
 use serde::{Deserialize, Serialize};
@@ -251,11 +253,11 @@ impl State {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     fn words(&self) -> MutexGuard<'_, Words> {
-        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+        self.words.lock()
     }
 
     /// Sets a figure.
@@ -337,7 +339,7 @@ impl State {
 
     /// For how long the master's buffers last; gives the highest rate that was seen.
     pub fn lasts(&self, now: Option<Lasts>) -> Option<f64> {
-        let mut lasts = self.lasts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lasts = self.lasts.lock();
         let peak = lasts.1.max(now?.rate);
         *lasts = (now, peak);
         Some(peak)
@@ -345,32 +347,32 @@ impl State {
 
     /// The master has so many keys, where that is known.
     pub fn counted(&self, keys: Option<(Id, u64)>) {
-        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = keys;
+        *self.counted.lock() = keys;
     }
 
     /// How many keys the master of this history has, where that is known.
     pub fn count_of(&self, of: Id) -> Option<u64> {
-        let counted = *self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = *self.counted.lock();
         counted.filter(|(id, _)| *id == of).map(|(_, keys)| keys)
     }
 
     /// Whose history the files are of.
     pub fn is_of(&self, id: Id) {
-        *self.id.lock().unwrap_or_else(PoisonError::into_inner) = Some(id);
+        *self.id.lock() = Some(id);
     }
 
     /// The same, where there are files.
     pub fn id(&self) -> Option<Id> {
-        *self.id.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.id.lock()
     }
 
     /// How many keys the master had as the files have it.
     pub fn has_keys(&self, keys: Option<Keys>) {
-        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
+        *self.keys.lock() = keys;
     }
 
     fn keys(&self) -> Option<Keys> {
-        *self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.keys.lock()
     }
 
     /// Why nothing is acknowledged, where the master has lost what was confirmed.
@@ -397,7 +399,7 @@ impl State {
             link: words.link.to_owned(),
             trouble: words.trouble.clone(),
             advice: words.advice.clone(),
-            lasts: self.lasts.lock().unwrap_or_else(PoisonError::into_inner).0,
+            lasts: self.lasts.lock().0,
             keys: self.keys().map(Keys::count),
             awaits_keys: matches!(self.keys(), Some(Keys::Awaited(_))),
             lacks_confirmed: matches!(self.keys(), Some(Keys::Lost(_))),

@@ -8,10 +8,11 @@ mod announced;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flow::dial::{Address, Target};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::timeout;
 use wire::resp::{Value, put_command, value};
 
@@ -149,7 +150,7 @@ impl Sentinels {
     }
 
     fn last(&self) -> MutexGuard<'_, Option<Found>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock()
     }
 }
 

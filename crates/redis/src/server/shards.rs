@@ -8,10 +8,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flow::dial::{Address, Target};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::sleep;
 
 use super::{Server, tls};
@@ -78,7 +79,7 @@ impl Shards {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.known.lock()
     }
 
     /// Asks how the Cluster is, unless that was heard just now.
@@ -237,13 +238,13 @@ impl Shard {
         }
         let tls = like.tls.as_ref().map(|_| tls(self.all.0.ca.as_deref(), &host)).transpose();
         let address = Address::Tcp { host, port };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(address.clone());
+        *self.last.lock() = Some(address.clone());
         Ok(Target { address, tls: tls.map_err(|error| error.to_string())?, ..like.clone() })
     }
 
     /// Where the master was when it was connected to last.
     pub(super) fn last(&self) -> Option<Address> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last.lock().clone()
     }
 
     /// Ends once the Cluster says that the master is elsewhere than it was connected to last.
@@ -252,7 +253,7 @@ impl Shard {
             sleep(LOOK_EVERY).await;
             let Ok((host, port)) = self.ask(limit).await else { continue };
             let now = Some(Address::Tcp { host, port });
-            if *self.last.lock().unwrap_or_else(PoisonError::into_inner) != now {
+            if *self.last.lock() != now {
                 return;
             }
         }

@@ -6,8 +6,6 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Instant;
 
 use flow::logins::FailedLogin;
 use flow::service::Apart;
@@ -265,25 +263,15 @@ fn log_failure(from: Option<IpAddr>, user: &[u8], reason: &str) {
     FailedLogin { gateway: "redis", user: Some(user), database: None, from, reason }.log();
 }
 
-/// Tells that a login has failed, late where many from there have. The time counts for those who
-/// go away as well.
+/// Tells that a login has failed, late where many from there have.
 async fn refuse(
     front: &Front,
-    mut place: flow::logins::slowing::Place,
+    place: flow::logins::slowing::Place,
     words: &str,
     apart: Apart<Servers>,
 ) {
     front.metrics.logins_refused.inc();
-    let slowing = Arc::clone(&front.shared.slowing);
-    let late = slowing.failed(&mut place, Instant::now());
-    if !late.is_zero() {
-        front.metrics.logins_slowed.inc();
-        let over = tokio::task::spawn_local(async move {
-            tokio::time::sleep(late).await;
-            slowing.told(&place);
-        });
-        let _ = over.await;
-    }
+    front.shared.slowing.wait_to_refuse(place, &front.metrics.logins_slowed).await;
     apart.answer(&join::error(words));
 }
 

@@ -4,9 +4,11 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
 
 /// What came back for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +111,7 @@ impl Fake {
                     return;
                 }
                 let another = connection.another().expect("a descriptor");
-                shared.open.lock().unwrap().push(another);
+                shared.open.lock().push(another);
                 let number = shared.number;
                 thread::spawn(move || drop(answer(connection, number)));
             }
@@ -125,7 +127,7 @@ impl Drop for Fake {
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
         }
-        for connection in self.state.open.lock().unwrap().iter() {
+        for connection in self.state.open.lock().iter() {
             connection.close();
         }
     }

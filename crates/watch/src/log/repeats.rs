@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::Context;
@@ -62,7 +62,7 @@ impl Repeats {
         event.record(&mut hasher);
         let text = hasher.0.finish();
 
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         let admitted = !came_again(&mut recent, text, now) && !too_many(&mut recent, place);
         if admitted {
             remember(&mut recent, text, RecentEvent::new(event, quote(event), now));
@@ -87,7 +87,7 @@ impl Repeats {
         let now = Instant::now();
         let mut repeated = Vec::new();
         {
-            let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut recent = self.recent.lock();
             recent.retain(|_, event| now.duration_since(event.last) < FORGET_AFTER);
             for event in recent.values_mut() {
                 event.texts = 0;

@@ -2,11 +2,13 @@
 
 use std::marker::PhantomData;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{lock, stripe, stripes};
+use parking_lot::Mutex;
+
+use super::{stripe, stripes};
 
 /// Upper bounds within a decade, in tenths. Decimal, so that a limit such as 5 ms is a bound.
 const STEPS: [u64; 10] = [10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
@@ -88,7 +90,7 @@ impl Histogram {
 
     /// A part of its own for the calling thread. One that nobody has any more is given again.
     pub fn share(&self) -> Share {
-        let mut shares = lock(&self.0.shares);
+        let mut shares = self.0.shares.lock();
         let free = shares.iter().find(|share| Arc::strong_count(share) == 1).cloned();
         let stripe = free.unwrap_or_else(|| {
             let new = Arc::new(Stripe::new());
@@ -133,7 +135,7 @@ impl Histogram {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let mut all = Snapshot { buckets: [0; COUNT + 1], sum_ns: 0 };
-        let shares = lock(&self.0.shares);
+        let shares = self.0.shares.lock();
         for stripe in self.0.stripes.iter().chain(shares.iter().map(|share| &**share)) {
             for (sum, bucket) in all.buckets.iter_mut().zip(&stripe.buckets) {
                 *sum += bucket.load(Ordering::Relaxed);
@@ -171,7 +173,7 @@ impl Default for Histogram {
 
 #[cfg(test)]
 mod tests {
-    use super::{BOUNDS, Histogram, lock};
+    use super::{BOUNDS, Histogram};
     use std::time::Duration;
 
     #[test]
@@ -205,7 +207,7 @@ mod tests {
         histogram.observe_ns(7_000);
         assert_eq!(histogram.count(), 4);
         assert_eq!(histogram.quantile(1.0), Some(Duration::from_micros(8)));
-        assert_eq!(lock(&histogram.0.shares).len(), 1, "one after the other share one");
+        assert_eq!(histogram.0.shares.lock().len(), 1, "one after the other share one");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::histogram::{BOUNDS, Snapshot};
-use super::{Instrument, Registry, lock};
+use super::{Instrument, Registry};
 
 /// One instrument at one moment.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl Registry {
     /// Visits the instruments of a family. What collectors give at a scrape is not among them.
     pub fn read(&self, name: &str, mut visit: impl FnMut(InstrumentReading<'_>)) {
         // Cloned, so that nobody who asks for an instrument waits for a visitor.
-        let series: Vec<(String, Instrument)> = match lock(&self.0.families).get(name) {
+        let series: Vec<(String, Instrument)> = match self.0.families.lock().get(name) {
             Some(family) => family.series.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
             None => return,
         };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flow::backoff::Backoff;
 use http::StatusCode;
 use tokio::task::JoinSet;
 
@@ -125,7 +126,7 @@ async fn deliver(client: &Client, precision: &str, points: Points) -> Result<Sen
     }
     let pairs = [("db", target.db.as_str()), ("rp", &target.rp), ("precision", precision)];
     let begun = Instant::now();
-    let mut wait = WAIT_MIN;
+    let mut backoff = Backoff::new(WAIT_MIN, WAIT_MAX);
     loop {
         let (why, asked) = match client.write(&pairs, body.clone()).await {
             Ok(written) if written.status.is_success() => {
@@ -145,8 +146,8 @@ async fn deliver(client: &Client, precision: &str, points: Points) -> Result<Sen
             let minutes = PATIENCE.as_secs() / 60;
             return Err(Failure::other(format!("given up after {minutes} minutes: {why}")));
         }
+        let wait = backoff.delay();
         tokio::time::sleep(asked.unwrap_or(wait).min(PATIENCE)).await;
-        wait = (wait * 2).min(WAIT_MAX);
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
+use flow::backoff::Backoff;
 use meter::engine::{FinishedWindow, Outcome};
 use meter::jmeter::JmeterSeries;
 use meter::machine;
@@ -304,7 +305,7 @@ async fn send(
     }
     let pairs: Vec<_> = names.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let body = Bytes::from(lines);
-    let mut wait = WAIT_MIN;
+    let mut backoff = Backoff::new(WAIT_MIN, WAIT_MAX);
     while !locked(account).is_late() {
         let written = tokio::time::timeout(ANSWER_MAX, client.write(&pairs, body.clone())).await;
         let why = match written {
@@ -321,8 +322,7 @@ async fn send(
             Err(_) => format!("no answer in {} s", ANSWER_MAX.as_secs()),
         };
         locked(account).why = why;
-        tokio::time::sleep(wait).await;
-        wait = (wait * 2).min(WAIT_MAX);
+        backoff.wait().await;
     }
     locked(account).dropped += count;
 }

@@ -1,8 +1,0 @@
-//! Locking what many threads share.
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks what is whole whoever panicked with it.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
