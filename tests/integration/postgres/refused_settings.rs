@@ -4,13 +4,12 @@
 use std::time::Duration;
 
 use rig::late::Late;
-use rig::postgres::{Cluster, MessageClient};
-use rig::wait;
+use rig::postgres::{Cluster, MessageClient, Setup};
 use wire::postgres::frontend::put_query;
 
 use super::beside::{Beside, ONE};
 use super::left_behind::until_known;
-use super::scene::asks;
+use super::scene::{asks, weir};
 
 /// The messages of warnings among what is answered to a Query, and its first value.
 fn warned(peer: &mut MessageClient, sql: &str) -> (Vec<String>, Option<String>) {
@@ -52,14 +51,12 @@ const GONE: [(&str, &str, &str); 4] = [
 fn a_value_that_nothing_stands_behind_any_more_is_dropped_with_a_warning() {
     for (name, set, drop) in GONE {
         for first in ["SELECT 1", "RESET ALL", "RESET work_mem", "DISCARD ALL", "BEGIN; COMMIT"] {
-            let beside = Beside::new(CONTENTS, ONE);
-            if name == "default_tablespace" {
-                beside.cluster.sql("ALTER SYSTEM SET allow_in_place_tablespaces = on");
-                beside.cluster.reload();
-                let is_on = || beside.cluster.value("SHOW allow_in_place_tablespaces") == "on";
-                wait::until("the setting is read", wait::LONG, is_on);
-                beside.cluster.sql("CREATE TABLESPACE apart LOCATION ''");
-            }
+            // The server has it from its start: to have read its settings anew moves clients to
+            // other connections.
+            let cluster = Setup::new().setting("allow_in_place_tablespaces", "on").start();
+            cluster.sql(CONTENTS);
+            cluster.sql("CREATE TABLESPACE apart LOCATION ''");
+            let beside = Beside { weir: weir(&[&cluster], ONE), cluster };
             until_known(&beside);
             let mut ann = beside.through_as("app", &[("client_encoding", "LATIN1")]);
             asks(&mut ann, set);
