@@ -32,7 +32,7 @@ pub use apart::Apart;
 pub use client::{Client, Standing};
 pub use fabric::{Fabric, Figures, LaneFigures};
 pub use pause::Pause;
-pub use request::{Again, Request};
+pub use request::{Affinity, Again, Effect, Judge, Request, Route};
 pub use ticket::Ticket;
 
 use crate::lane::Protocol;
@@ -115,7 +115,7 @@ pub trait Service: Sized + 'static {
 
     /// What is to be asked in the place of a request whose reply begins with this line, its end
     /// included; `None`: the reply is the client's. Only of what is
-    /// [`judged`](Request::judged), and only so often.
+    /// judged [by it](Judge::Service), and only so often.
     fn again(&self, request: &Request, line: &[u8]) -> Option<Again> {
         let _ = (request, line);
         None
@@ -170,7 +170,7 @@ pub trait Service: Sized + 'static {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Took {
     /// From when the request came until its server had it to itself; `None` where that is no
-    /// matter of the server's, as of what [`waits`](Request::waits).
+    /// matter of the server's, as of what [waits for others](Route::OwnWaiting).
     pub queued: Option<Duration>,
     /// From then to the end of the answer.
     pub ran: Duration,

@@ -25,7 +25,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use flow::service::{Client, Dialogue, Request};
+use flow::service::{Affinity, Client, Dialogue, Effect, Judge, Request, Route};
 use wire::resp::{Command, CommandFrame, Commands, Limits, Version, put_simple};
 
 use crate::commands::{self, Do, OwnCommand, Positions, Spec, Wrong};
@@ -331,7 +331,7 @@ impl Session {
     /// A request for where a key belongs.
     fn request(&self, home: Home, bytes: impl Into<Rc<[u8]>>) -> Request {
         let request = self.request_at(self.at(home.server), bytes);
-        Request { about: home.slot.map(u32::from), judged: home.slot.is_some(), ..request }
+        Request { judge: Judge::of(home.slot.map(u32::from)), ..request }
     }
 
     fn ride(
@@ -354,11 +354,17 @@ impl Session {
             self.writes(home.server);
         }
         let request = self.request(home, command.bytes());
-        let judged = request.judged || self.is_judged(&command);
-        let request = Request { repeats: reads, judged, ..request };
+        let judge = self.judge(&request, &command);
+        let request = Request { effect: Effect::of_read(reads), judge, ..request };
         // It would keep others waiting for as long as it takes to be sent.
         let is_large = request.bytes.len() as u64 >= LARGE || self.is_too_large(&command);
         self.send(request, is_large, client);
+    }
+
+    /// Who looks at the answer to a command that is asked so.
+    #[inline]
+    fn judge(&self, request: &Request, command: &Command<'_>) -> Judge {
+        if self.is_judged(command) { request.judge.by_service() } else { request.judge }
     }
 
     /// Whether an answer is to be looked at; of most commands the first letter says that it is not.
@@ -373,14 +379,13 @@ impl Session {
         let home = self.only_home(&command, positions)?;
         self.writes(home.server);
         let request = self.request(home, command.bytes());
-        let server = request.server;
         let watched = self.transaction.watched();
-        if watched.is_some_and(|watched| watched != server) {
+        if watched.is_some_and(|watched| watched != request.server) {
             return Err("ERR weir: a key of another server is watched".to_owned());
         }
         // With keys that are watched the connection is where these are.
-        let stays = watched.is_some();
-        client.ask_alone(Request { waits: true, stays, ..request });
+        let affinity = if watched.is_some() { Affinity::Step } else { Affinity::Free };
+        client.ask_alone(Request { route: Route::OwnWaiting(affinity), ..request });
         self.front.metrics.leased.inc();
         Ok(())
     }

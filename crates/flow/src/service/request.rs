@@ -19,32 +19,15 @@ pub struct Request {
     pub rest: u64,
     /// How many [`End`](crate::lane::What::End)s answer it, at least 1.
     pub replies: u32,
-    /// It changes nothing: after a broken connection it may be asked again, once.
-    pub repeats: bool,
-    /// It changes nothing, and may not be asked again all the same: a pause of writes lets it by.
-    pub harmless: bool,
-    /// It goes by the connection that the client has for itself, or is not sent at all.
-    pub own: bool,
-    /// It belongs to what is before it on its connection, as in a transaction: whatever
-    /// [`Service::again`](super::Service::again) says, nothing is asked in its place.
-    pub stays: bool,
-    /// What it leaves on its connection is not known: it goes by the connection that the client has
-    /// for itself, as [`own`](Self::own) does, and that is closed instead of being given back.
-    pub taints: bool,
-    /// It waits for what others do: its answer is never late.
-    pub waits: bool,
+    /// What it does to what its server has.
+    pub effect: Effect,
+    /// By which connection it goes.
+    pub route: Route,
     /// So many lines at the beginning of its reply reach nobody: they answer what goes out before
     /// it in the same bytes, so that nothing of another client comes between the two.
     pub unheard: u32,
-    /// It is a read that may be asked once for several clients: it may join an equal one that waits
-    /// on its lane, or be joined. Only of what [`repeats`](Self::repeats), and never of what is
-    /// asked again.
-    pub shares: bool,
-    /// [`Service::again`](super::Service::again) is asked by the first line of its reply.
-    pub judged: bool,
-    /// What it is about: of its client's requests with the same number none has an effect before
-    /// another that was asked earlier, whatever is asked again. `None`: that is of no matter.
-    pub about: Option<u32>,
+    /// Who looks at its reply before its client hears it.
+    pub judge: Judge,
     /// What its gateway knows it by.
     pub tag: u32,
     /// When it came, which its client sets.
@@ -55,6 +38,134 @@ pub struct Request {
     pub turns: u8,
     /// How often its connection broke when its server may have run it.
     pub breaks: u8,
+}
+
+/// What a request does to what its server has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It may change something: it is not asked again where it may have run.
+    Changes,
+    /// It changes nothing, and may not be asked again all the same: a pause of writes lets it by.
+    Harmless,
+    /// It changes nothing: after a broken connection it may be asked again, once.
+    Repeats,
+    /// It may be asked again, and once for several clients: it may join an equal one that waits on
+    /// its lane, or be joined.
+    Shares,
+}
+
+impl Effect {
+    /// Of what may be asked again, and of what may change something.
+    pub fn of_read(reads: bool) -> Self {
+        if reads { Self::Repeats } else { Self::Changes }
+    }
+
+    /// Of what may not be asked again, whether it changes something or not.
+    pub fn of_step(changes: bool) -> Self {
+        if changes { Self::Changes } else { Self::Harmless }
+    }
+
+    /// Whether a pause of writes holds it back.
+    pub(super) fn changes(self) -> bool {
+        self == Self::Changes
+    }
+
+    /// Whether it may be asked again although its server may have run it.
+    pub(super) fn repeats(self) -> bool {
+        matches!(self, Self::Repeats | Self::Shares)
+    }
+
+    /// Of a request that is asked again: it is asked for its own client alone.
+    pub(super) fn alone(self) -> Self {
+        if self == Self::Shares { Self::Repeats } else { self }
+    }
+}
+
+/// By which connection a request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// A lane, unless the client has a connection to the server for itself.
+    Lane,
+    /// The connection that the client has for itself; without one it is not sent at all.
+    Own(Affinity),
+    /// As `Own`, and it waits for what others do: its answer is never late.
+    OwnWaiting(Affinity),
+}
+
+impl Route {
+    /// The same, by the connection that the client has for itself.
+    pub fn own(self) -> Self {
+        if self == Self::Lane { Self::Own(Affinity::Free) } else { self }
+    }
+
+    /// Whether the request belongs to what is before it on its connection.
+    pub fn is_step(self) -> bool {
+        self.affinity() != Affinity::Free
+    }
+
+    /// Whether the connection is not to be given back behind the request.
+    pub(super) fn taints(self) -> bool {
+        self.affinity() == Affinity::Taint
+    }
+
+    /// Whether the answer waits for what others do.
+    pub(super) fn waits(self) -> bool {
+        matches!(self, Self::OwnWaiting(_))
+    }
+
+    fn affinity(self) -> Affinity {
+        match self {
+            Self::Lane => Affinity::Free,
+            Self::Own(affinity) | Self::OwnWaiting(affinity) => affinity,
+        }
+    }
+}
+
+/// How a request belongs to what its client has asked before by its own connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Affinity {
+    /// Not at all: another may be asked in its place, by another connection.
+    Free,
+    /// As a step of a transaction does: whatever [`Service::again`](super::Service::again) says,
+    /// nothing is asked in its place.
+    Step,
+    /// As a step does. What it leaves on the connection is not known, so that is closed instead of
+    /// being given back.
+    Taint,
+}
+
+/// Who looks at the first line of a reply before the client hears it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judge {
+    /// Nobody, unless it is an error: [`Service::instead`](super::Service::instead).
+    Client,
+    /// [`Service::again`](super::Service::again): another request may be asked in its place.
+    Service {
+        /// What it is about: of its client's requests with the same number none has an effect
+        /// before another that was asked earlier, whatever is asked again. `None`: that is of no
+        /// matter.
+        about: Option<u32>,
+    },
+}
+
+impl Judge {
+    /// What the request is about.
+    pub fn about(self) -> Option<u32> {
+        match self {
+            Self::Client => None,
+            Self::Service { about } => about,
+        }
+    }
+
+    /// Of a request that is judged only where it is about something.
+    pub fn of(about: Option<u32>) -> Self {
+        if about.is_some() { Self::Service { about } } else { Self::Client }
+    }
+
+    /// The same by its service, whatever it is about.
+    pub fn by_service(self) -> Self {
+        Self::Service { about: self.about() }
+    }
 }
 
 /// A request that is asked in the place of another, which had no effect.
@@ -85,22 +196,21 @@ impl Request {
             bytes,
             rest: 0,
             replies: 1,
-            repeats: false,
-            harmless: false,
-            own: false,
-            stays: false,
-            taints: false,
-            waits: false,
+            effect: Effect::Changes,
+            route: Route::Lane,
             unheard: 0,
-            shares: false,
-            judged: false,
-            about: None,
+            judge: Judge::Client,
             tag: 0,
             came: None,
             held: None,
             turns: 0,
             breaks: 0,
         }
+    }
+
+    /// What it is about, where that matters for the order in which things take effect.
+    pub fn about(&self) -> Option<u32> {
+        self.judge.about()
     }
 
     /// This moment, where it is sent now for the first time and has waited.

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use flow::service::Request;
+use flow::service::{Effect, Request};
 use wire::resp::{Command, put_command};
 
 use super::parts::{Managing, managing, sub_command, unserved};
@@ -47,11 +47,11 @@ impl Session {
         let names = all.iter().filter_map(|server| service.server_name(*server));
         let servers: Rc<Servers> = Rc::new(names.collect());
         let bytes: Rc<[u8]> = command.bytes().into();
-        let judged = self.is_judged(&command);
-        let request = |server: usize| Request {
-            repeats: reads,
-            judged,
-            ..self.request_at(self.at(server), Rc::clone(&bytes))
+        let is_judged = self.is_judged(&command);
+        let request = |server: usize| {
+            let request = self.request_at(self.at(server), Rc::clone(&bytes));
+            let judge = if is_judged { request.judge.by_service() } else { request.judge };
+            Request { effect: Effect::of_read(reads), judge, ..request }
         };
         let requests = all.into_iter().map(request).collect();
         client.ask_parts(requests, Rc::new(move |answers| joined(answers, &servers)));
@@ -85,7 +85,7 @@ impl Session {
             let part: &[u8] = parts.first().map_or(&[], Vec::as_slice);
             join::scanned(part, &name, (at, count), is_last)
         };
-        let request = Request { repeats: true, ..self.request_at(place, bytes) };
+        let request = Request { effect: Effect::Repeats, ..self.request_at(place, bytes) };
         client.ask_parts(vec![request], Rc::new(joined));
         self.front.metrics.split.inc();
         Ok(())

@@ -1,6 +1,6 @@
 //! Commands that end with a large value go to their server as they come.
 
-use flow::service::Request;
+use flow::service::{Affinity, Request, Route};
 use wire::resp::{Command, Commands};
 
 use super::{Asking, Session, own};
@@ -50,7 +50,7 @@ impl Session {
             self.writes(home.server);
             // Its bytes are gone when it is answered, so it is not asked again.
             let request = self.request(home, bytes);
-            client.stream(Request { own: true, stays: true, ..request }, rest);
+            client.stream(Request { route: Route::Own(Affinity::Step), ..request }, rest);
             self.front.metrics.leased.inc();
             bytes.len()
         })

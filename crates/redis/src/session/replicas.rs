@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use flow::service::Request;
+use flow::service::{Effect, Request};
 use wire::resp::Command;
 
 use super::{Asking, Session};
@@ -50,9 +50,9 @@ impl Session {
     /// Asks a server, or a replica of it, for what changes nothing.
     pub(super) fn ask_read(&self, spec: &Spec, home: Home, command: Command<'_>, client: &Asking) {
         let request = self.read(spec, home, command.bytes(), client);
-        let judged = request.judged || self.is_judged(&command);
+        let judge = self.judge(&request, &command);
         let is_large = self.is_too_large(&command);
-        self.send(Request { judged, ..request }, is_large, client);
+        self.send(Request { judge, ..request }, is_large, client);
     }
 
     /// What is asked for what changes nothing.
@@ -63,13 +63,13 @@ impl Session {
         bytes: impl Into<Rc<[u8]>>,
         client: &Asking,
     ) -> Request {
-        let shares = self.shares_reads();
-        let request = Request { repeats: true, shares, ..self.request(home, bytes) };
+        let effect = if self.shares_reads() { Effect::Shares } else { Effect::Repeats };
+        let request = Request { effect, ..self.request(home, bytes) };
         let Some(replica) = self.replica(spec, home, client) else { return request };
         let place = Place { reads: true, ..self.place(replica) };
         let server = self.front.fabric.service().number(&self.account, place);
         // A replica may say that it can not be read.
-        Request { server, judged: true, ..request }
+        Request { server, judge: request.judge.by_service(), ..request }
     }
 
     /// Whether the read that is under way may be asked once for this client and others.

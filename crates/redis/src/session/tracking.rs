@@ -259,9 +259,10 @@ impl Session {
         if of.caches.get() && !of.told.borrow().contains(&place) {
             of.told.borrow_mut().push(place);
             let caching = Request::new(place, of.terms.options.borrow().caching());
-            of.tell_caching(Request { own: true, tag: tag_of_client(), ..caching });
+            let route = caching.route.own();
+            of.tell_caching(Request { route, tag: tag_of_client(), ..caching });
         }
-        Request { own: true, ..request }
+        Request { route: request.route.own(), ..request }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use flow::service::Request;
+use flow::service::{Affinity, Effect, Request, Route};
 use wire::resp::{Command, put_array, put_command, put_simple};
 
 use super::own::NO_CLUSTER;
@@ -29,6 +29,12 @@ pub(super) enum Step {
     Writes,
     /// It may change something, and what it leaves on its connection is not known.
     Unknown,
+}
+
+impl Step {
+    fn route(self) -> Route {
+        Route::Own(if self == Self::Unknown { Affinity::Taint } else { Affinity::Step })
+    }
 }
 
 /// How far a client's transaction is.
@@ -174,7 +180,7 @@ impl Session {
             Transaction::None => None,
         };
         match place {
-            Some(place) => self.ask_own(place, &[b"MULTI"], true, client),
+            Some(place) => self.ask_own(place, &[b"MULTI"], Effect::Harmless, client),
             None => self.say_ok(client),
         }
         let (waiting, has_failed, writes) = (Vec::new(), false, false);
@@ -217,16 +223,17 @@ impl Session {
         let Transaction::Begun { place, waiting, writes, .. } = &mut self.transaction else {
             return Ok(());
         };
-        let (reads, taints) = (step == Step::Reads, step == Step::Unknown);
-        *writes |= !reads;
-        let harmless = !*writes;
+        let changes = step != Step::Reads;
+        *writes |= changes;
+        let (route, effect, of_all) =
+            (step.route(), Effect::of_step(changes), Effect::of_step(*writes));
         match (*place, wanted) {
             (Some(place), wanted) if wanted.is_none_or(|(wanted, _)| wanted == place) => {
                 let request = match home {
                     Some(home) => self.request(home, command.bytes()),
                     None => self.request_at(place, command.bytes()),
                 };
-                client.ask(Request { own: true, stays: true, taints, harmless: reads, ..request });
+                client.ask(Request { route, effect, ..request });
                 self.front.metrics.leased.inc();
             }
             (Some(_), _) => {
@@ -239,7 +246,7 @@ impl Session {
                 let mut all = std::mem::take(waiting);
                 all.push(command.bytes().to_vec());
                 client.take(wanted);
-                let like = Request { harmless, taints, ..self.request(home, Vec::new()) };
+                let like = Request { effect: of_all, route, ..self.request(home, Vec::new()) };
                 self.ask_from_multi(&like, all, client);
             }
             (None, None) => {
@@ -279,12 +286,7 @@ impl Session {
 
     /// Sends `MULTI` and what was queued, as this request; the answer is that to the last.
     fn ask_from_multi(&self, like: &Request, queued: Vec<Vec<u8>>, client: &Asking) {
-        let own = |bytes: Vec<u8>| Request {
-            bytes: bytes.into(),
-            own: true,
-            stays: true,
-            ..like.clone()
-        };
+        let own = |bytes: Vec<u8>| Request { bytes: bytes.into(), ..like.clone() };
         let mut multi = Vec::new();
         put_command(&mut multi, [b"MULTI"].iter());
         let mut parts: Vec<_> = std::iter::once(multi).chain(queued).map(own).collect();
@@ -306,7 +308,7 @@ impl Session {
                 if has_failed {
                     self.ask_own_for(place, &[b"DISCARD"], join::error(ABORTED), client);
                 } else {
-                    self.ask_own(place, &[b"EXEC"], !writes, client);
+                    self.ask_own(place, &[b"EXEC"], Effect::of_step(writes), client);
                 }
                 self.release(place, client);
             }
@@ -323,7 +325,8 @@ impl Session {
                 waiting.push(exec);
                 let place = self.at(home.server);
                 client.take(place);
-                let like = Request { harmless: !writes, ..self.request(home, Vec::new()) };
+                let (effect, route) = (Effect::of_step(writes), Step::Reads.route());
+                let like = Request { effect, route, ..self.request(home, Vec::new()) };
                 self.ask_from_multi(&like, waiting, client);
                 self.release(place, client);
             }
@@ -343,7 +346,7 @@ impl Session {
     fn discard(&mut self, client: &Asking) {
         match std::mem::replace(&mut self.transaction, Transaction::None) {
             Transaction::Begun { place: Some(place), .. } => {
-                self.ask_own(place, &[b"DISCARD"], true, client);
+                self.ask_own(place, &[b"DISCARD"], Effect::Harmless, client);
                 self.release(place, client);
             }
             Transaction::Begun { .. } => self.say_ok(client),
@@ -375,7 +378,8 @@ impl Session {
             granting.hear(&answer);
             answer
         };
-        let request = Request { own: true, stays: true, harmless: true, ..request };
+        let route = Step::Reads.route();
+        let request = Request { route, effect: Effect::Harmless, ..request };
         client.ask_parts(vec![request], Rc::new(joined));
         self.front.metrics.leased.inc();
         Ok(())
@@ -395,7 +399,7 @@ impl Session {
         match self.transaction.watched() {
             Some(place) => {
                 self.transaction = Transaction::None;
-                self.ask_own(place, &[b"UNWATCH"], true, client);
+                self.ask_own(place, &[b"UNWATCH"], Effect::Harmless, client);
                 self.release(place, client);
             }
             None => self.say_ok(client),
@@ -412,25 +416,30 @@ impl Session {
         if self.is_tracking() {
             // The client keeps the connection.
             let undo = [undo.as_bytes()];
-            self.unheard(client, |session| session.ask_own(place, &undo, true, client));
+            self.unheard(client, |session| session.ask_own(place, &undo, Effect::Harmless, client));
         }
         // It is undone before anybody else has the connection.
         self.release(place, client);
     }
 
-    /// Asks on the connection of the transaction; `harmless`: it changes nothing.
-    fn ask_own(&self, place: usize, words: &[&[u8]], harmless: bool, client: &Asking) {
+    /// Asks by the connection of the transaction.
+    fn ask_own(&self, place: usize, words: &[&[u8]], effect: Effect, client: &Asking) {
         let mut bytes = Vec::new();
         put_command(&mut bytes, words.iter());
-        client.ask(Request { own: true, harmless, ..self.request_at(place, bytes) });
+        client.ask(self.own(place, bytes, effect));
         self.front.metrics.leased.inc();
+    }
+
+    fn own(&self, place: usize, bytes: Vec<u8>, effect: Effect) -> Request {
+        let request = self.request_at(place, bytes);
+        Request { route: request.route.own(), effect, ..request }
     }
 
     /// As [`ask_own`](Self::ask_own), with these words in the place of the answer.
     fn ask_own_for(&self, place: usize, words: &[&[u8]], answer: Vec<u8>, client: &Asking) {
         let mut bytes = Vec::new();
         put_command(&mut bytes, words.iter());
-        let request = Request { own: true, harmless: true, ..self.request_at(place, bytes) };
+        let request = self.own(place, bytes, Effect::Harmless);
         client.ask_parts(vec![request], Rc::new(move |_| answer.clone()));
         self.front.metrics.leased.inc();
     }

@@ -12,7 +12,7 @@
 
 use std::rc::Rc;
 
-use flow::service::Request;
+use flow::service::{Affinity, Request, Route};
 use wire::resp::{Command, put_command};
 
 use super::replicas::Wrote;
@@ -160,8 +160,8 @@ impl Session {
             client.take(place);
         }
         let mark = if is_cluster { Mark::NoFunctions } else { Mark::Message };
-        let own =
-            |bytes: &[u8]| Request { own: true, waits: true, ..self.request_at(place, bytes) };
+        let route = Route::OwnWaiting(Affinity::Free);
+        let own = |bytes: &[u8]| Request { route, ..self.request_at(place, bytes) };
         let joined = move |answers: &[Vec<u8>]| {
             Servers::heed_left(&fabric);
             match fabric.breaks(place) == breaks {
