@@ -3,12 +3,12 @@
 mod all;
 mod clients;
 mod console;
+mod dispatch;
 mod info;
 mod join;
 mod large;
 mod login;
 mod own;
-mod parts;
 mod passed;
 mod replicas;
 mod replies;
@@ -411,11 +411,6 @@ impl Session {
 /// like commands. A server closes such a client, too.
 fn is_of_http(name: &[u8]) -> bool {
     [&b"POST"[..], b"Host:"].iter().any(|word| name.eq_ignore_ascii_case(word))
-}
-
-/// A client's own words, as far as they are repeated to it.
-fn shortened(text: &str) -> String {
-    text.chars().filter(|of| !of.is_control()).take(128).collect()
 }
 
 /// A client that operators see, until this is dropped.

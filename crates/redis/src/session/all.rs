@@ -5,7 +5,7 @@ use std::rc::Rc;
 use flow::service::{Effect, Request};
 use wire::resp::{Command, put_command};
 
-use super::parts::{Managing, managing, sub_command, unserved};
+use super::dispatch::{Managing, managing, sub_command, unserved};
 use super::{Asking, Session, Taken, join};
 use crate::commands::{self, All, Spec};
 use crate::front::Home;

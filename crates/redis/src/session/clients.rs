@@ -8,7 +8,7 @@ use flow::service::Pause;
 use wire::resp::{Command, put_bulk, put_error, put_integer, put_null, put_simple, put_verbatim};
 
 use super::console::{clients, kill, set_pause};
-use super::parts::{sub_command, unserved};
+use super::dispatch::{shortened, sub_command, unserved};
 use super::{Asking, Session, Taken};
 use crate::commands::number;
 use crate::console::rows::ClientRow;
@@ -49,7 +49,7 @@ impl Filter {
         match kind {
             "normal" | "pubsub" => self.kind = Some(kind.to_owned()),
             "master" | "replica" | "slave" => self.none = true,
-            _ => return Err(format!("ERR Unknown client type '{}'", super::shortened(kind))),
+            _ => return Err(format!("ERR Unknown client type '{}'", shortened(kind))),
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Session {
         let (name, kept) = match &*option.to_ascii_lowercase() {
             "lib-name" => ("lib-name", &mut library.name),
             "lib-ver" => ("lib-ver", &mut library.version),
-            _ => return Err(format!("ERR Unrecognized option '{}'", super::shortened(&option))),
+            _ => return Err(format!("ERR Unrecognized option '{}'", shortened(&option))),
         };
         check_length(value)?;
         if !is_one_word(value) {

@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 use wire::resp::{Command, Version, put_array, put_bulk, put_integer, put_map};
 
 use super::clients::check_name;
+use super::dispatch::shortened;
 use super::passed::{Check, Unnamed};
 use super::{Asking, Session, Taken, join};
 use crate::commands::number;
@@ -129,7 +130,7 @@ impl Session {
                 }
                 _ => {
                     let option = String::from_utf8_lossy(option);
-                    let option = super::shortened(&option);
+                    let option = shortened(&option);
                     return Err(format!("ERR Syntax error in HELLO option '{option}'"));
                 }
             }

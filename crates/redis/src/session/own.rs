@@ -2,7 +2,7 @@
 
 use wire::resp::{Command, put_array, put_bulk, put_map, put_simple};
 
-use super::parts::{sub_command, unserved};
+use super::dispatch::{arity, sub_command, unserved};
 use super::{Asking, Session, Taken};
 use crate::commands::{Do, OwnCommand, Spec, number};
 use crate::front::Home;
@@ -177,8 +177,4 @@ impl Session {
         }
         Ok(())
     }
-}
-
-pub(super) fn arity(name: &str) -> String {
-    format!("ERR wrong number of arguments for '{name}' command")
 }

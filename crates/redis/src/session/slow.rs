@@ -3,7 +3,7 @@
 use wire::resp::{Command, put_array, put_bulk, put_integer, put_map, put_simple};
 
 use super::console::{SLOW_SHOWN, put_moment};
-use super::parts::{sub_command, unserved};
+use super::dispatch::{sub_command, unserved};
 use super::{Session, Taken};
 use crate::commands::number;
 use crate::console::put_help;

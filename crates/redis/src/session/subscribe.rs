@@ -6,8 +6,7 @@ use std::rc::Rc;
 use flow::service::Apart;
 use wire::resp::{Command, Version, put_array, put_bulk, put_integer};
 
-use super::own::arity;
-use super::parts::{sub_command, unserved};
+use super::dispatch::{arity, sub_command, unserved};
 use super::{Asking, Session, Taken, join};
 use crate::commands::{Do, Kind, OwnCommand, Spec};
 use crate::front::Home;

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use flow::service::{Affinity, Effect, Request, Route};
 use wire::resp::{Command, put_array, put_command, put_simple};
 
+use super::dispatch::{Managing, managing, refused, sub_command, unserved};
 use super::own::NO_CLUSTER;
-use super::parts::{Managing, managing, refused, sub_command, unserved};
 use super::{Asking, Session, Taken, join};
 use crate::commands::{self, Do, OwnCommand, Positions, Spec};
 use crate::front::Home;

@@ -16,10 +16,11 @@ use flow::service::Apart;
 use tokio::sync::SemaphorePermit;
 use wire::resp::{Command, CommandFrame, Commands, Limits};
 
+use super::dispatch::shortened;
 use super::replicas::Wrote;
 use super::transaction::Step;
 use super::wait::Written;
-use super::{Asking, Session, Taken, join, shortened};
+use super::{Asking, Session, Taken, join};
 use crate::commands::{self, Do, Positions, Spec};
 use crate::front::{Front, Home};
 use crate::server::Place;

@@ -2,7 +2,7 @@
 
 use wire::resp::Command;
 
-use super::own::arity;
+use super::{arity, shortened};
 
 /// What Weir serves of a command, and what it refuses though a server knows it. What it serves of
 /// `SCRIPT` and `FUNCTION` is what [`managing`] knows.
@@ -50,14 +50,14 @@ const ALL: [Parts; 6] = [
 ];
 
 /// A command's second word, in capitals.
-pub(super) fn sub_command(command: &Command<'_>) -> String {
+pub(in crate::session) fn sub_command(command: &Command<'_>) -> String {
     let word = command.get(1).unwrap_or_default();
     String::from_utf8_lossy(word).to_ascii_uppercase()
 }
 
 /// What a client hears whose sub-command, or whose number of words, is none that is served: as a
 /// server says it, but where a server would do it.
-pub(super) fn unserved(name: &str, command: &Command<'_>) -> String {
+pub(in crate::session) fn unserved(name: &str, command: &Command<'_>) -> String {
     let sub = sub_command(command);
     let parts = ALL.iter().find(|parts| parts.name == name);
     let is_among =
@@ -69,20 +69,20 @@ pub(super) fn unserved(name: &str, command: &Command<'_>) -> String {
         }
         () => {
             let word = String::from_utf8_lossy(command.get(1).unwrap_or_default());
-            format!("ERR unknown subcommand '{}'. Try {name} HELP.", super::shortened(&word))
+            format!("ERR unknown subcommand '{}'. Try {name} HELP.", shortened(&word))
         }
     }
 }
 
 /// What a client hears of a sub-command that is not for it.
-pub(super) fn refused(name: &str, sub: &str) -> String {
-    let sub = super::shortened(sub);
+pub(in crate::session) fn refused(name: &str, sub: &str) -> String {
+    let sub = shortened(sub);
     format!("ERR weir: {name} {sub} is refused: it is not for a connection that others share")
 }
 
 /// What a sub-command of `SCRIPT` or `FUNCTION` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Managing {
+pub(in crate::session) enum Managing {
     /// All servers get it, and say the same.
     Changes,
     /// What holds is what all servers say.
@@ -96,7 +96,7 @@ pub(super) enum Managing {
 }
 
 /// What one does; `None` for one that leaves something on its connection, or is not known.
-pub(super) fn managing(name: &str, sub: &str) -> Option<Managing> {
+pub(in crate::session) fn managing(name: &str, sub: &str) -> Option<Managing> {
     match (name, sub) {
         ("SCRIPT", "LOAD" | "FLUSH") => Some(Managing::Changes),
         ("SCRIPT", "EXISTS") => Some(Managing::AsksAll),
