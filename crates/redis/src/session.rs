@@ -12,6 +12,7 @@ mod own;
 mod passed;
 mod replicas;
 mod replies;
+mod requests;
 mod slow;
 mod split;
 mod subscribe;
@@ -25,18 +26,16 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use flow::service::{Affinity, Client, Dialogue, Effect, Judge, Request, Route};
+use flow::service::{Client, Dialogue};
 use wire::resp::{Command, CommandFrame, Commands, Limits, Version, put_simple};
 
 use crate::commands::{self, Do, OwnCommand, Positions, Spec, Wrong};
 use crate::desk::{Card, Desk};
 use crate::front::{Front, Home, InForce, TRACKING_LOST};
-use crate::server::Place;
 use crate::servers::Servers;
 use crate::servers::accounts::Account;
 use crate::users::Identity;
 use console::Monitoring;
-use large::LARGE;
 use login::Login;
 use passed::Unnamed;
 use replicas::Wrote;
@@ -160,26 +159,6 @@ impl Session {
         if self.identity.is_some() { in_force.limits } else { Limits::UNAUTHENTICATED }
     }
 
-    /// The number of a server's place for this client.
-    fn at(&self, server: usize) -> usize {
-        self.front.fabric.service().number(&self.account, self.place(server))
-    }
-
-    fn place(&self, server: usize) -> Place {
-        let (database, version, tracks) = (self.database, self.version, self.is_tracking());
-        Place { server, database, version, reads: false, tracks }
-    }
-
-    /// What is asked of a server by its place, for the command that is under way.
-    fn request_at(&self, place: usize, bytes: impl Into<Rc<[u8]>>) -> Request {
-        self.as_tracked(Request { tag: self.tag(), ..Request::new(place, bytes) })
-    }
-
-    /// What the command that is under way is counted by.
-    fn tag(&self) -> u32 {
-        u32::try_from(self.number).unwrap_or(u32::MAX)
-    }
-
     fn take(&mut self, command: Command<'_>, client: &Asking) -> Taken {
         if is_of_http(command.name()) {
             tracing::warn!(from = self.card.address(), "a client speaks HTTP: it is closed");
@@ -295,99 +274,6 @@ impl Session {
             Do::Own(own) => self.answer(own, command, client),
             Do::Multi | Do::Exec | Do::Discard | Do::Watch | Do::Unwatch | Do::Refused(_) => Ok(()),
         }
-    }
-
-    /// Where all keys of a command belong.
-    fn home_of(
-        &self,
-        command: &Command<'_>,
-        positions: &Positions,
-    ) -> Result<Option<Home>, String> {
-        let key = |at: usize| command.get(at).unwrap_or_default();
-        let mut homes = positions.iter().map(|at| self.front.home(key(at)));
-        let Some(first) = homes.next() else { return Ok(None) };
-        if homes.all(|home| home == first) {
-            return Ok(Some(first));
-        }
-        Err(match first.slot {
-            Some(_) => "CROSSSLOT Keys in request don't hash to the same slot".to_owned(),
-            None => "CROSSSLOT weir: its keys are on several servers".to_owned(),
-        })
-    }
-
-    /// As [`home_of`](Self::home_of); without a key the only server, if there is but one.
-    fn only_home(&self, command: &Command<'_>, positions: &Positions) -> Result<Home, String> {
-        match (self.home_of(command, positions)?, self.front.only()) {
-            (Some(home), _) => Ok(home),
-            (None, Some(only)) => Ok(Home::at(only)),
-            // Without a key any node of a Cluster will do.
-            (None, None) if self.front.is_cluster() => Ok(Home::at(self.front.any_server())),
-            (None, None) => {
-                Err("ERR weir: without a key it is not clear which server it is for".into())
-            }
-        }
-    }
-
-    /// A request for where a key belongs.
-    fn request(&self, home: Home, bytes: impl Into<Rc<[u8]>>) -> Request {
-        let request = self.request_at(self.at(home.server), bytes);
-        Request { judge: Judge::of(home.slot.map(u32::from)), ..request }
-    }
-
-    fn ride(
-        &self,
-        spec: &Spec,
-        command: Command<'_>,
-        positions: &Positions,
-        client: &Asking,
-    ) -> Taken {
-        let home = self.only_home(&command, positions)?;
-        match spec.what {
-            Do::Read | Do::StreamRead => self.ask_read(spec, home, command, client),
-            _ => self.ask_one(home, false, command, client),
-        }
-        Ok(())
-    }
-
-    fn ask_one(&self, home: Home, reads: bool, command: Command<'_>, client: &Asking) {
-        if !reads {
-            self.writes(home.server);
-        }
-        let request = self.request(home, command.bytes());
-        let judge = self.judge(&request, &command);
-        let request = Request { effect: Effect::of_read(reads), judge, ..request };
-        // It would keep others waiting for as long as it takes to be sent.
-        let is_large = request.bytes.len() as u64 >= LARGE || self.is_too_large(&command);
-        self.send(request, is_large, client);
-    }
-
-    /// Who looks at the answer to a command that is asked so.
-    #[inline]
-    fn judge(&self, request: &Request, command: &Command<'_>) -> Judge {
-        if self.is_judged(command) { request.judge.by_service() } else { request.judge }
-    }
-
-    /// Whether an answer is to be looked at; of most commands the first letter says that it is not.
-    #[inline]
-    fn is_judged(&self, command: &Command<'_>) -> bool {
-        let may = matches!(command.name().first(), Some(b'E' | b'e' | b'S' | b's'));
-        may && !self.caches() && self.front.fabric.service().is_judged(command)
-    }
-
-    /// Waits for others on a connection of the client's own.
-    fn block(&self, command: Command<'_>, positions: &Positions, client: &Asking) -> Taken {
-        let home = self.only_home(&command, positions)?;
-        self.writes(home.server);
-        let request = self.request(home, command.bytes());
-        let watched = self.transaction.watched();
-        if watched.is_some_and(|watched| watched != request.server) {
-            return Err("ERR weir: a key of another server is watched".to_owned());
-        }
-        // With keys that are watched the connection is where these are.
-        let affinity = if watched.is_some() { Affinity::Step } else { Affinity::Free };
-        client.ask_alone(Request { route: Route::OwnWaiting(affinity), ..request });
-        self.front.metrics.leased.inc();
-        Ok(())
     }
 
     fn say_ok(&self, client: &Asking) {
