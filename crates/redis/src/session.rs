@@ -29,14 +29,19 @@ use std::rc::Rc;
 use flow::service::{Client, Dialogue};
 use wire::resp::{Command, CommandFrame, Commands, Limits, Version, put_simple};
 
-use crate::commands::{self, Do, OwnCommand, Positions, Spec, Wrong};
+use crate::commands::{Numbered, Positions, Spec};
 use crate::desk::{Card, Desk};
 use crate::front::{Front, Home, InForce, TRACKING_LOST};
 use crate::servers::Servers;
 use crate::servers::accounts::Account;
 use crate::users::Identity;
 use console::Monitoring;
+use dispatch::{
+    ClientStanding, CommandFacts, CommandRoute, Dispatch, Dispatched, PoolFacts, Refusal,
+    TransactionStanding, Who,
+};
 use login::Login;
+use own::is_shown;
 use passed::Unnamed;
 use replicas::Wrote;
 use replies::Replies;
@@ -93,6 +98,15 @@ pub struct Session {
 
 /// What became of a command: `Err` is an error for its client, who stays.
 type Taken = Result<(), String>;
+
+/// A command of the list on its way, and how its client stood as it came.
+#[derive(Debug, Clone, Copy)]
+struct ListedCommand<'a> {
+    spec: &'static Spec,
+    command: Command<'a>,
+    positions: Positions,
+    standing: ClientStanding,
+}
 
 impl Session {
     /// A client that has said nothing yet, by the address it comes from and the one it has come to.
@@ -151,8 +165,9 @@ impl Session {
         let card = &self.card;
         card.database.set(self.database);
         card.version.set(self.version);
-        card.in_multi.set(self.transaction.is_begun());
-        card.watches.set(self.transaction.watched().is_some());
+        let transaction = self.transaction.standing();
+        card.in_multi.set(transaction == TransactionStanding::Begun);
+        card.watches.set(matches!(transaction, TransactionStanding::Watching { .. }));
     }
 
     fn limits(&self, in_force: &InForce) -> Limits {
@@ -167,54 +182,92 @@ impl Session {
         }
         self.look_at_tracking(command.name());
         self.look_at_watch(client);
-        let in_force = self.front.in_force.load();
-        let found = in_force.commands.find(command.name());
-        let is_for_admins = found.is_some_and(|(spec, _)| in_force.commands.is_for_admins(spec));
-        drop(in_force);
-        let Some((spec, number)) = found else {
-            let taken = self.ask_unknown(command, client);
-            if taken.is_err() {
-                self.transaction.fails();
+        let (found, standing, decided) = self.dispatch(&command);
+        if let Some((spec, number)) = found {
+            self.number = number;
+            if decided != Err(Refusal::Stranger) {
+                self.is_seen(spec, &command);
             }
-            return taken;
-        };
-        self.number = number;
-        if self.identity.is_none() && !own::is_before_login(spec) {
-            self.unnamed.fails()?;
-            return Err("NOAUTH Authentication required.".to_owned());
         }
-        self.is_seen(spec, &command);
-        let may = own::may(spec, &command, is_for_admins, self.identity);
-        let taken = may.and_then(|()| match self.is_taken_away(spec, number, &command) {
-            true => self.ask_unknown(command, client),
-            false => self.go(spec, command, client),
-        });
+        let is_plain = decided.as_ref().is_ok_and(Dispatch::is_plain);
+        let taken = match decided {
+            Ok(Dispatch::Unlisted) => self.ask_unknown(command, &standing, client),
+            Ok(Dispatch::UnlistedStep) => self.queue_unknown(command, &standing, client),
+            Ok(Dispatch::Listed { spec, route, positions }) => {
+                self.front.desk.samples.pass(|| command.get(positions.iter().next()?));
+                let listed = ListedCommand { spec, command, positions, standing };
+                self.go(route, &listed, client)
+            }
+            Err(refusal) => self.refuses(&refusal, &command, client),
+        };
         if taken.is_err() {
             self.transaction.fails();
         }
         // What rides a lane changes nothing of these.
-        if !matches!(spec.what, Do::Read | Do::Write) {
+        if !is_plain {
             self.show();
         }
         taken
+    }
+
+    /// What becomes of a command, and how its client stands.
+    fn dispatch(&self, command: &Command<'_>) -> (Option<Numbered>, ClientStanding, Dispatched) {
+        self.front.look();
+        let in_force = self.front.in_force.load();
+        let found = in_force.commands.find(command.name());
+        let is_for_admins = found.is_some_and(|(spec, _)| in_force.commands.is_for_admins(spec));
+        drop(in_force);
+        let is_taken_away =
+            found.is_some_and(|(spec, number)| self.is_taken_away(spec, number, command));
+        let spec = found.map(|(spec, _)| spec);
+        let facts = CommandFacts { spec, command, is_for_admins, is_taken_away };
+        let standing = self.standing();
+        (found, standing, dispatch::dispatch(&facts, &standing))
+    }
+
+    /// How the client stands now.
+    fn standing(&self) -> ClientStanding {
+        let who = match self.identity {
+            None => Who::Stranger,
+            Some(Identity { admin: true, .. }) => Who::Admin,
+            Some(_) => Who::User,
+        };
+        ClientStanding {
+            who,
+            pool: PoolFacts { only: self.front.only(), is_cluster: self.front.is_cluster() },
+            subscription: self.subscription(),
+            transaction: self.transaction.standing(),
+            tracks: self.tracking.is_some(),
+        }
+    }
+
+    /// Tells a client why its command is not run.
+    fn refuses(&mut self, why: &Refusal, command: &Command<'_>, client: &Asking) -> Taken {
+        match why {
+            Refusal::Stranger => {
+                self.unnamed.fails()?;
+                Err("NOAUTH Authentication required.".to_owned())
+            }
+            Refusal::Unknown => Err(unknown::unknown(command.name())),
+            Refusal::Words(words) => Err(words.clone().into_owned()),
+            Refusal::WordsAlone(words) => {
+                self.refuse(words, client);
+                Ok(())
+            }
+            Refusal::Abort(what) => {
+                self.abort(what, client);
+                Ok(())
+            }
+        }
     }
 
     /// Operators see that a command came.
     fn is_seen(&self, spec: &'static Spec, command: &Command<'_>) {
         self.card.says(spec.name, self.front.clock.now());
         let monitors = &self.front.desk.shared.monitors;
-        if monitors.is_any() && own::is_shown(spec) {
+        if monitors.is_any() && is_shown(spec) {
             monitors.show(command, self.database, &self.card);
         }
-    }
-
-    /// Refuses a command in a server's own words. `EXEC` ends what it cannot run.
-    fn reject(&mut self, spec: &Spec, what: &str, client: &Asking) -> Taken {
-        if spec.what != Do::Exec {
-            return Err(format!("ERR {what}"));
-        }
-        self.abort(what, client);
-        Ok(())
     }
 
     /// Whether a server has the command otherwise than Weir's list.
@@ -222,57 +275,37 @@ impl Session {
         self.front.shared.fleet.is_taken(number, || self.front.homes_of(spec, command))
     }
 
-    fn go(&mut self, spec: &'static Spec, command: Command<'_>, client: &Asking) -> Taken {
-        self.front.look();
-        let positions = match spec.keys_of(&command) {
-            Ok(positions) => positions,
-            // A single server has its own words for it.
-            Err(Wrong::Keys) if self.front.only().is_some() => Positions::NONE,
-            Err(Wrong::Keys) => return Err("ERR weir: what its keys are is not clear".to_owned()),
-            Err(Wrong::Arity(name)) => {
-                let name = name.to_ascii_lowercase();
-                let what = format!("wrong number of arguments for '{name}' command");
-                return self.reject(spec, &what, client);
-            }
-        };
-        if let Err(what) = self.check_mode(spec) {
-            return self.reject(spec, &what, client);
-        }
-        self.front.desk.samples.pass(|| command.get(positions.iter().next()?));
-        match spec.what {
-            Do::Multi | Do::Exec | Do::Discard | Do::Watch | Do::Unwatch => {
-                return self.steps(spec, command, &positions, client);
-            }
-            Do::Refused(why) => return Err(format!("ERR weir: {} is refused: {why}", spec.name)),
-            // These are run at once, as a server has it.
-            Do::Own(own @ (OwnCommand::Quit | OwnCommand::Reset)) => {
-                return self.answer(own, command, client);
-            }
-            _ if self.transaction.is_begun() => {
-                return self.queue(spec, command, &positions, client);
-            }
-            _ => {}
-        }
-        match spec.what {
-            Do::Read | Do::Write => self.ride(spec, command, &positions, client),
-            Do::StreamRead | Do::StreamWrite if !commands::blocks(&command) => {
-                self.ride(spec, command, &positions, client)
-            }
-            Do::Block | Do::StreamRead | Do::StreamWrite => self.block(command, &positions, client),
-            Do::Any => {
+    /// Has a command go its way.
+    fn go(&mut self, route: CommandRoute, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+        let ListedCommand { spec, command, .. } = *of;
+        match route {
+            CommandRoute::Transaction(what) => self.steps(what, of, client),
+            CommandRoute::Step(step) => self.queue_step(step, command, &of.positions, client),
+            CommandRoute::Read | CommandRoute::Write => self.ride(route, of, client),
+            CommandRoute::Any => {
                 self.ask_one(Home::at(self.front.any_server()), true, command, client);
                 Ok(())
             }
-            Do::Split(how) => self.split(how, spec, command, &positions, client),
-            Do::All(how) => self.ask_all(how, command, spec, client),
-            Do::Scan => self.scan(command, client),
-            Do::Script | Do::Function => self.manage(spec.name, command, client),
-            Do::Wait => self.wait(spec, command, client),
-            Do::Subscribe(kind) => self.subscribe(kind, command, client),
-            Do::Unsubscribe(kind) => self.unsubscribe(kind, command, client),
-            Do::Pubsub => self.pubsub(command, client),
-            Do::Own(own) => self.answer(own, command, client),
-            Do::Multi | Do::Exec | Do::Discard | Do::Watch | Do::Unwatch | Do::Refused(_) => Ok(()),
+            CommandRoute::Block => self.block(of, client),
+            CommandRoute::Split(how) => self.split(how, of, client),
+            CommandRoute::All(how) => {
+                self.ask_all(how, command, client);
+                Ok(())
+            }
+            CommandRoute::Scan => self.scan(command, client),
+            CommandRoute::Script | CommandRoute::Function => {
+                self.manage(spec.name, command, client)
+            }
+            CommandRoute::Wait => self.wait(of, client),
+            CommandRoute::Subscribe(kind) => self.subscribe(kind, command, client),
+            CommandRoute::Unsubscribe(kind) => self.unsubscribe(kind, command, client),
+            CommandRoute::Pubsub => self.pubsub(command, client),
+            CommandRoute::AskTracked => {
+                self.ask_all_tracked(command.bytes(), client);
+                Ok(())
+            }
+            CommandRoute::PongAsMessage => self.pong_as_message(&command, client),
+            CommandRoute::Own(own) => self.answer(own, command, client),
         }
     }
 
@@ -373,9 +406,9 @@ impl Dialogue<Servers> for Session {
 
     fn lease_lost(&mut self, _client: &Asking) -> Result<(), Vec<u8>> {
         self.transaction.lost();
-        match self.is_tracking() {
-            true => Err(join::error(TRACKING_LOST)),
-            false => Ok(()),
+        match self.tracking {
+            Some(_) => Err(join::error(TRACKING_LOST)),
+            None => Ok(()),
         }
     }
 }

@@ -7,7 +7,7 @@ use wire::resp::{Command, put_command};
 
 use super::dispatch::{Managing, managing, sub_command, unserved};
 use super::{Asking, Session, Taken, join};
-use crate::commands::{self, All, Spec};
+use crate::commands::{self, All};
 use crate::front::Home;
 
 /// More than a Cluster has: what the cursor of `SCAN` counts its nodes by.
@@ -17,22 +17,14 @@ type Join = fn(&[Vec<u8>], &[String]) -> Vec<u8>;
 
 impl Session {
     /// Asks all servers the same.
-    pub(super) fn ask_all(
-        &self,
-        how: All,
-        command: Command<'_>,
-        spec: &'static Spec,
-        client: &Asking,
-    ) -> Taken {
-        let reads = !spec.name.starts_with("FLUSH");
-        let joined: Join = match how {
-            All::Sum => join::sum,
-            All::Concat => join::concatenated,
-            All::Ok => join::first,
-            All::Key => join::any_key,
+    pub(super) fn ask_all(&self, how: All, command: Command<'_>, client: &Asking) {
+        let (reads, joined): (bool, Join) = match how {
+            All::Sum => (true, join::sum),
+            All::Concat => (true, join::concatenated),
+            All::Ok => (false, join::first),
+            All::Key => (true, join::any_key),
         };
         self.each(reads, command, joined, client);
-        Ok(())
     }
 
     pub(super) fn each(&self, reads: bool, command: Command<'_>, joined: Join, client: &Asking) {

@@ -2,59 +2,15 @@
 
 use wire::resp::{Command, put_array, put_bulk, put_map, put_simple};
 
-use super::dispatch::{arity, sub_command, unserved};
+use super::dispatch::{Change, NO_CLUSTER, arity, is_before_login, sub_command, unserved};
 use super::{Asking, Session, Taken};
 use crate::commands::{Do, OwnCommand, Spec, number};
 use crate::front::Home;
-use crate::users::Identity;
-
-/// Commands that show or touch what is everybody's, of those that are served at all.
-const DANGEROUS: [&str; 7] =
-    ["FLUSHALL", "FLUSHDB", "KEYS", "LATENCY", "MONITOR", "SLOWLOG", "WEIR"];
-/// Sub-commands that do.
-const DANGEROUS_PARTS: [(&str, &[&str]); 3] = [
-    ("CLIENT", &["KILL", "LIST", "PAUSE", "UNBLOCK", "UNPAUSE"]),
-    ("FUNCTION", &["KILL"]),
-    ("SCRIPT", &["KILL"]),
-];
-
-/// What a server says to what only nodes of a Cluster serve.
-pub(super) const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
-
-/// Whether a client may say this before it has logged in.
-pub(super) fn is_before_login(spec: &Spec) -> bool {
-    use OwnCommand::{Auth, Hello, Quit, Reset};
-    matches!(spec.what, Do::Own(Auth | Hello | Quit | Reset))
-}
 
 /// Whether `MONITOR` shows it: what logs in, and what would change a server, may have secrets.
 pub(super) fn is_shown(spec: &Spec) -> bool {
     let may_tell = matches!(spec.what, Do::Refused(_) | Do::Own(OwnCommand::Config));
     !is_before_login(spec) && !may_tell
-}
-
-/// Whether a client may use a command, which the operator may have kept for administrators.
-pub(super) fn may(
-    spec: &Spec,
-    command: &Command<'_>,
-    is_kept: bool,
-    identity: Option<Identity>,
-) -> Taken {
-    // Most commands are none of these by what is done with them.
-    let is_plain = matches!(spec.what, Do::Read | Do::Write | Do::Split(_)) && !is_kept;
-    if is_plain || identity.is_some_and(|of| of.admin) {
-        return Ok(());
-    }
-    let part = || {
-        let (_, parts) = DANGEROUS_PARTS.iter().find(|(name, _)| *name == spec.name)?;
-        let part = sub_command(command);
-        parts.contains(&&*part).then(|| format!("{} {part}", spec.name))
-    };
-    let whole = is_kept || DANGEROUS.contains(&spec.name);
-    match whole.then(|| spec.name.to_owned()).or_else(part) {
-        Some(name) => Err(format!("NOPERM weir: {name} is for users with admin = true")),
-        None => Ok(()),
-    }
 }
 
 impl Session {
@@ -67,18 +23,8 @@ impl Session {
         use OwnCommand as Own;
         let mut out = Vec::new();
         match own {
-            // What the server said before, the client hears before.
-            Own::Ping | Own::Echo if self.is_tracking() && !self.is_in_subscribed_mode() => {
-                self.ask_all_tracked(command.bytes(), client);
-                return Ok(());
-            }
             Own::Ping | Own::Echo => match (command.get(1), command.len()) {
                 (_, 3..) => return Err(arity("ping")),
-                (message, _) if own == Own::Ping && self.is_in_subscribed_mode() => {
-                    put_array(&mut out, 2);
-                    put_bulk(&mut out, b"pong");
-                    put_bulk(&mut out, message.unwrap_or_default());
-                }
                 (Some(message), _) => put_bulk(&mut out, message),
                 (None, _) => put_simple(&mut out, b"PONG"),
             },
@@ -117,6 +63,19 @@ impl Session {
         Ok(())
     }
 
+    /// `PING` in the subscribed mode.
+    pub(super) fn pong_as_message(&self, command: &Command<'_>, client: &Asking) -> Taken {
+        if command.len() > 2 {
+            return Err(arity("ping"));
+        }
+        let mut out = Vec::new();
+        put_array(&mut out, 2);
+        put_bulk(&mut out, b"pong");
+        put_bulk(&mut out, command.get(1).unwrap_or_default());
+        self.say(&out, client);
+        Ok(())
+    }
+
     /// `RESET` is answered behind what the client is told until then: it speaks RESP2 from then on,
     /// in which it could not read that.
     fn reset(&mut self, client: &Asking) {
@@ -142,11 +101,8 @@ impl Session {
         let databases = self.front.in_force.load().databases;
         let wanted = u32::try_from(wanted).ok().filter(|wanted| *wanted < databases);
         let wanted = wanted.ok_or_else(|| "ERR DB index is out of range".to_owned())?;
-        if wanted != self.database && !self.transaction.is_none() {
-            return Err("ERR weir: SELECT is refused while keys are watched".to_owned());
-        }
         if wanted != self.database {
-            self.check_tracking("SELECT of another database")?;
+            self.standing().allows(Change::Database)?;
         }
         self.database = wanted;
         put_simple(out, b"OK");

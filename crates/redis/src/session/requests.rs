@@ -5,9 +5,10 @@ use std::rc::Rc;
 use flow::service::{Affinity, Effect, Judge, Request, Route};
 use wire::resp::Command;
 
+use super::dispatch::CommandRoute;
 use super::large::LARGE;
-use super::{Asking, Session, Taken};
-use crate::commands::{Do, Positions, Spec};
+use super::{Asking, ListedCommand, Session, Taken};
+use crate::commands::Positions;
 use crate::front::Home;
 use crate::server::Place;
 
@@ -18,7 +19,7 @@ impl Session {
     }
 
     pub(super) fn place(&self, server: usize) -> Place {
-        let (database, version, tracks) = (self.database, self.version, self.is_tracking());
+        let (database, version, tracks) = (self.database, self.version, self.tracking.is_some());
         Place { server, database, version, reads: false, tracks }
     }
 
@@ -51,12 +52,8 @@ impl Session {
     }
 
     /// As [`home_of`](Self::home_of); without a key the only server, if there is but one.
-    pub(super) fn only_home(
-        &self,
-        command: &Command<'_>,
-        positions: &Positions,
-    ) -> Result<Home, String> {
-        match (self.home_of(command, positions)?, self.front.only()) {
+    pub(super) fn only_home(&self, of: &ListedCommand<'_>) -> Result<Home, String> {
+        match (self.home_of(&of.command, &of.positions)?, of.standing.pool.only) {
             (Some(home), _) => Ok(home),
             (None, Some(only)) => Ok(Home::at(only)),
             // Without a key any node of a Cluster will do.
@@ -75,15 +72,14 @@ impl Session {
 
     pub(super) fn ride(
         &self,
-        spec: &Spec,
-        command: Command<'_>,
-        positions: &Positions,
+        route: CommandRoute,
+        of: &ListedCommand<'_>,
         client: &Asking,
     ) -> Taken {
-        let home = self.only_home(&command, positions)?;
-        match spec.what {
-            Do::Read | Do::StreamRead => self.ask_read(spec, home, command, client),
-            _ => self.ask_one(home, false, command, client),
+        let home = self.only_home(of)?;
+        match route {
+            CommandRoute::Read => self.ask_read(home, of, client),
+            _ => self.ask_one(home, false, of.command, client),
         }
         Ok(())
     }
@@ -114,21 +110,13 @@ impl Session {
     }
 
     /// Waits for others on a connection of the client's own.
-    pub(super) fn block(
-        &self,
-        command: Command<'_>,
-        positions: &Positions,
-        client: &Asking,
-    ) -> Taken {
-        let home = self.only_home(&command, positions)?;
+    pub(super) fn block(&self, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+        let home = self.only_home(of)?;
         self.writes(home.server);
-        let request = self.request(home, command.bytes());
-        let watched = self.transaction.watched();
-        if watched.is_some_and(|watched| watched != request.server) {
-            return Err("ERR weir: a key of another server is watched".to_owned());
-        }
+        let request = self.request(home, of.command.bytes());
         // With keys that are watched the connection is where these are.
-        let affinity = if watched.is_some() { Affinity::Step } else { Affinity::Free };
+        let is_amid_watch = of.standing.is_amid_watch(request.server)?;
+        let affinity = if is_amid_watch { Affinity::Step } else { Affinity::Free };
         client.ask_alone(Request { route: Route::OwnWaiting(affinity), ..request });
         self.front.metrics.leased.inc();
         Ok(())

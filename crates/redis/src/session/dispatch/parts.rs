@@ -2,8 +2,6 @@
 
 use wire::resp::Command;
 
-use super::{arity, shortened};
-
 /// What Weir serves of a command, and what it refuses though a server knows it. What it serves of
 /// `SCRIPT` and `FUNCTION` is what [`managing`] knows.
 struct Parts {
@@ -107,4 +105,14 @@ pub(in crate::session) fn managing(name: &str, sub: &str) -> Option<Managing> {
         ("SCRIPT" | "FUNCTION", "KILL") => Some(Managing::Kills),
         _ => None,
     }
+}
+
+/// A client's own words, as far as they are repeated to it.
+pub(in crate::session) fn shortened(text: &str) -> String {
+    text.chars().filter(|of| !of.is_control()).take(128).collect()
+}
+
+/// What a client hears whose command has another number of words than it must.
+pub(in crate::session) fn arity(name: &str) -> String {
+    format!("ERR wrong number of arguments for '{name}' command")
 }
