@@ -277,7 +277,7 @@ impl Session {
 
     /// Has a command go its way.
     fn go(&mut self, route: CommandRoute, of: &ListedCommand<'_>, client: &Asking) -> Taken {
-        let ListedCommand { spec, command, .. } = *of;
+        let command = of.command;
         match route {
             CommandRoute::Transaction(what) => self.steps(what, of, client),
             CommandRoute::Step(step) => self.queue_step(step, command, &of.positions, client),
@@ -293,18 +293,21 @@ impl Session {
                 Ok(())
             }
             CommandRoute::Scan => self.scan(command, client),
-            CommandRoute::Script | CommandRoute::Function => {
-                self.manage(spec.name, command, client)
+            CommandRoute::Manage(what) => {
+                self.manage(what, command, client);
+                Ok(())
             }
             CommandRoute::Wait => self.wait(of, client),
             CommandRoute::Subscribe(kind) => self.subscribe(kind, command, client),
             CommandRoute::Unsubscribe(kind) => self.unsubscribe(kind, command, client),
-            CommandRoute::Pubsub => self.pubsub(command, client),
+            CommandRoute::Pubsub(what) => {
+                self.pubsub(what, command, client);
+                Ok(())
+            }
             CommandRoute::AskTracked => {
                 self.ask_all_tracked(command.bytes(), client);
                 Ok(())
             }
-            CommandRoute::PongAsMessage => self.pong_as_message(&command, client),
             CommandRoute::Own(own) => self.answer(own, command, client),
         }
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use flow::service::{Effect, Request};
 use wire::resp::{Command, put_command};
 
-use super::dispatch::{Managing, managing, sub_command, unserved};
+use super::dispatch::ManagingCommand;
 use super::{Asking, Session, Taken, join};
 use crate::commands::{self, All};
 use crate::front::Home;
@@ -84,26 +84,17 @@ impl Session {
     }
 
     /// `SCRIPT` or `FUNCTION`.
-    pub(super) fn manage(
-        &self,
-        name: &'static str,
-        command: Command<'_>,
-        client: &Asking,
-    ) -> Taken {
-        let sub = sub_command(&command);
-        match managing(name, &sub) {
-            Some(Managing::Changes) => self.each(false, command, join::first, client),
-            Some(Managing::AsksAll) => self.each(true, command, join::in_all, client),
-            Some(Managing::AsksForRunning) => self.each(true, command, join::running, client),
-            Some(Managing::AsksOne) => {
-                self.ask_one(Home::at(self.front.any_server()), true, command, client)
+    pub(super) fn manage(&self, what: ManagingCommand, command: Command<'_>, client: &Asking) {
+        match what {
+            ManagingCommand::Changes => self.each(false, command, join::first, client),
+            ManagingCommand::AsksAll => self.each(true, command, join::in_all, client),
+            ManagingCommand::AsksForRunning => self.each(true, command, join::running, client),
+            ManagingCommand::AsksOne => {
+                self.ask_one(Home::at(self.front.any_server()), true, command, client);
             }
-            Some(Managing::Kills) if command.len() == 2 => {
-                self.kill_scripts([name, "KILL"], client)
-            }
-            _ => return Err(unserved(name, &command)),
+            ManagingCommand::KillsScript => self.kill_scripts(["SCRIPT", "KILL"], client),
+            ManagingCommand::KillsFunction => self.kill_scripts(["FUNCTION", "KILL"], client),
         }
-        Ok(())
     }
 }
 

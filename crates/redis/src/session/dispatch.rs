@@ -6,9 +6,11 @@
 
 // Layers, from the top down:
 //   standing: how a client stands, and what is refused while it holds something
+//   routes: by which way a command may go
 //   parts: sub-commands, and what a client hears of those that are not served
 
 mod parts;
+mod routes;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -18,9 +20,13 @@ use std::borrow::Cow;
 use wire::resp::Command;
 
 use crate::commands::{
-    self, All, Do, Keys, Kind, OwnCommand, Positions, Spec, Split, TransactionCommand, Wrong,
+    self, All, Do, Keys, OwnCommand, Positions, Spec, TransactionCommand, Wrong,
 };
-pub(super) use parts::{Managing, arity, managing, refused, shortened, sub_command, unserved};
+pub(super) use parts::{
+    ClientCommand, LatencyCommand, ManagingCommand, PubsubCommand, SlowlogCommand, refused,
+    shortened,
+};
+pub(super) use routes::{CommandRoute, OwnAnswer, StepEffect};
 pub(super) use standing::{
     Change, ClientStanding, PoolFacts, Subscription, TransactionStanding, Who,
 };
@@ -29,7 +35,7 @@ pub(super) use standing::{
 const NAME_BYTES_MAX: usize = 64;
 
 /// What a server says to what only nodes of a Cluster serve.
-pub(super) const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
+const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
 
 /// A command, and what others say of it.
 #[derive(Debug, Clone, Copy)]
@@ -70,59 +76,6 @@ impl Dispatch {
             |route: &CommandRoute| matches!(route, CommandRoute::Read | CommandRoute::Write);
         matches!(self, Self::Listed { route, .. } if plain(route))
     }
-}
-
-/// The way of a command of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CommandRoute {
-    /// It begins a transaction, ends it, or says which keys it depends on.
-    Transaction(TransactionCommand),
-    /// A step of a transaction, which its server queues.
-    Step(StepEffect),
-    /// By a lane of the server that has its keys, and it changes nothing.
-    Read,
-    /// By a lane of the server that has its keys.
-    Write,
-    /// By a lane of any server.
-    Any,
-    /// By the client's own connection, where it waits for what others do.
-    Block,
-    /// By lanes of all servers that have some of its keys.
-    Split(Split),
-    /// By lanes of all servers.
-    All(All),
-    /// By a lane of the server that the cursor names.
-    Scan,
-    /// By the sub-command of `SCRIPT`.
-    Script,
-    /// By the sub-command of `FUNCTION`.
-    Function,
-    /// By the client's own connection, behind a write that changes nothing.
-    Wait,
-    /// Its subscriptions, by connections that clients share.
-    Subscribe(Kind),
-    /// The end of subscriptions of one kind.
-    Unsubscribe(Kind),
-    /// By the sub-command of `PUBSUB`.
-    Pubsub,
-    /// All servers that the client tracks keys at answer it: what they said of keys before, the
-    /// client hears before.
-    AskTracked,
-    /// `PING` in the subscribed mode, whose answer has the form of a message.
-    PongAsMessage,
-    /// Weir answers it itself.
-    Own(OwnCommand),
-}
-
-/// What a step of a transaction does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StepEffect {
-    /// It changes nothing at its server.
-    Reads,
-    /// It may change something there.
-    Writes,
-    /// It may change something, and what it leaves on its connection is not known.
-    Unknown,
 }
 
 /// Why a command is not run.
@@ -208,13 +161,8 @@ fn check_rights(spec: &Spec, facts: &CommandFacts<'_>, who: Who) -> Result<(), R
     if is_plain || who == Who::Admin {
         return Ok(());
     }
-    let part = || {
-        let dangerous = dangerous_parts(spec.what);
-        let part = (!dangerous.is_empty()).then(|| sub_command(facts.command))?;
-        dangerous.contains(&&*part).then(|| format!("{} {part}", spec.name))
-    };
     let whole = facts.is_for_admins || is_dangerous(spec.what);
-    match whole.then(|| spec.name.to_owned()).or_else(part) {
+    match whole.then(|| spec.name.to_owned()).or_else(|| part_for_admins(spec, facts.command)) {
         Some(name) => Err(format!("NOPERM weir: {name} is for users with admin = true").into()),
         None => Ok(()),
     }
@@ -226,13 +174,9 @@ fn is_dangerous(what: Do) -> bool {
     matches!(what, Do::All(All::Ok | All::Concat) | Do::Own(Latency | Monitor | Slowlog | Weir))
 }
 
-/// The sub-commands that do.
-fn dangerous_parts(what: Do) -> &'static [&'static str] {
-    match what {
-        Do::Own(OwnCommand::Client) => &["KILL", "LIST", "PAUSE", "UNBLOCK", "UNPAUSE"],
-        Do::Script | Do::Function => &["KILL"],
-        _ => &[],
-    }
+/// The sub-command that does.
+fn part_for_admins(spec: &Spec, command: &Command<'_>) -> Option<String> {
+    parts::for_admins_of(spec.what, command).map(|part| format!("{} {part}", spec.name))
 }
 
 /// Refuses a command in a server's own words. `EXEC` ends what it cannot run.
@@ -293,7 +237,8 @@ fn route(
             return Err(format!("ERR weir: {} is refused: {why}", spec.name).into());
         }
         // These are run at once, as a server has it.
-        Do::Own(own @ (OwnCommand::Quit | OwnCommand::Reset)) => CommandRoute::Own(own),
+        Do::Own(OwnCommand::Quit) => CommandRoute::Own(OwnAnswer::Quit),
+        Do::Own(OwnCommand::Reset) => CommandRoute::Own(OwnAnswer::Reset),
         _ if is_begun => return step(spec, command, standing).map(CommandRoute::Step),
         Do::Read => CommandRoute::Read,
         Do::Write => CommandRoute::Write,
@@ -304,25 +249,45 @@ fn route(
         Do::Split(how) => CommandRoute::Split(how),
         Do::All(how) => CommandRoute::All(how),
         Do::Scan => CommandRoute::Scan,
-        Do::Script => CommandRoute::Script,
-        Do::Function => CommandRoute::Function,
+        Do::Script | Do::Function => CommandRoute::Manage(parts::manage(spec.what, command)?),
         Do::Wait => CommandRoute::Wait,
         Do::Subscribe(kind) => CommandRoute::Subscribe(kind),
         Do::Unsubscribe(kind) => CommandRoute::Unsubscribe(kind),
-        Do::Pubsub => CommandRoute::Pubsub,
-        Do::Own(own) => answer(own, standing),
+        Do::Pubsub => CommandRoute::Pubsub(parts::pubsub(command)?),
+        Do::Own(own) => return answer(own, command, standing),
     })
 }
 
 /// What Weir answers, unless the answer is to come behind what servers say of keys.
-fn answer(own: OwnCommand, standing: &ClientStanding) -> CommandRoute {
-    match own {
-        OwnCommand::Ping if standing.subscription == Subscription::Mode => {
-            CommandRoute::PongAsMessage
+fn answer(
+    own: OwnCommand,
+    command: &Command<'_>,
+    standing: &ClientStanding,
+) -> Result<CommandRoute, Refusal> {
+    let is_in_mode = standing.subscription == Subscription::Mode;
+    Ok(CommandRoute::Own(match own {
+        OwnCommand::Ping | OwnCommand::Echo if standing.tracks && !is_in_mode => {
+            return Ok(CommandRoute::AskTracked);
         }
-        OwnCommand::Ping | OwnCommand::Echo if standing.tracks => CommandRoute::AskTracked,
-        own => CommandRoute::Own(own),
-    }
+        OwnCommand::Ping if command.len() > 2 => return Err(parts::arity("ping").into()),
+        OwnCommand::Ping if is_in_mode => OwnAnswer::PongAsMessage,
+        OwnCommand::Ping if command.len() == 1 => OwnAnswer::Pong,
+        OwnCommand::Ping | OwnCommand::Echo => OwnAnswer::Echo,
+        OwnCommand::Auth => OwnAnswer::Auth,
+        OwnCommand::Client => OwnAnswer::Client(parts::client(command)?),
+        OwnCommand::ClusterMode => return Err(NO_CLUSTER.into()),
+        OwnCommand::Command => return Ok(CommandRoute::Any),
+        OwnCommand::Config => parts::config(command).map(|()| OwnAnswer::ConfigGet)?,
+        OwnCommand::Hello => OwnAnswer::Hello,
+        OwnCommand::Info => OwnAnswer::Info,
+        OwnCommand::Latency => OwnAnswer::Latency(parts::latency(command)?),
+        OwnCommand::Monitor => OwnAnswer::Monitor,
+        OwnCommand::Quit => OwnAnswer::Quit,
+        OwnCommand::Reset => OwnAnswer::Reset,
+        OwnCommand::Select => OwnAnswer::Select,
+        OwnCommand::Slowlog => OwnAnswer::Slowlog(parts::slowlog(command)?),
+        OwnCommand::Weir => OwnAnswer::Console,
+    }))
 }
 
 fn transaction(
@@ -364,7 +329,7 @@ fn step(
         Do::Wait | Do::Subscribe(_) | Do::Unsubscribe(_) | Do::Pubsub => false,
         Do::All(_) | Do::Scan => has_one_server,
         Do::Script | Do::Function => {
-            check_managing(spec.name, command)?;
+            parts::check_step(spec.what, command)?;
             has_one_server
         }
         _ => true,
@@ -373,14 +338,5 @@ fn step(
         _ if !may => Err(format!("ERR weir: {} is refused within MULTI", spec.name).into()),
         Do::Read | Do::StreamRead | Do::Own(_) => Ok(StepEffect::Reads),
         _ => Ok(StepEffect::Writes),
-    }
-}
-
-fn check_managing(name: &str, command: &Command<'_>) -> Result<(), Refusal> {
-    let sub = sub_command(command);
-    match managing(name, &sub) {
-        None => Err(unserved(name, command).into()),
-        Some(Managing::Kills) => Err(refused(name, &sub).into()),
-        Some(_) => Ok(()),
     }
 }

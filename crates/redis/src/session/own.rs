@@ -2,10 +2,9 @@
 
 use wire::resp::{Command, put_array, put_bulk, put_map, put_simple};
 
-use super::dispatch::{Change, NO_CLUSTER, arity, is_before_login, sub_command, unserved};
+use super::dispatch::{Change, OwnAnswer, is_before_login};
 use super::{Asking, Session, Taken};
 use crate::commands::{Do, OwnCommand, Spec, number};
-use crate::front::Home;
 
 /// Whether `MONITOR` shows it: what logs in, and what would change a server, may have secrets.
 pub(super) fn is_shown(spec: &Spec) -> bool {
@@ -16,62 +15,45 @@ pub(super) fn is_shown(spec: &Spec) -> bool {
 impl Session {
     pub(super) fn answer(
         &mut self,
-        own: OwnCommand,
+        answer: OwnAnswer,
         command: Command<'_>,
         client: &Asking,
     ) -> Taken {
-        use OwnCommand as Own;
+        let word = || command.get(1).unwrap_or_default();
         let mut out = Vec::new();
-        match own {
-            Own::Ping | Own::Echo => match (command.get(1), command.len()) {
-                (_, 3..) => return Err(arity("ping")),
-                (Some(message), _) => put_bulk(&mut out, message),
-                (None, _) => put_simple(&mut out, b"PONG"),
-            },
-            Own::Auth => return self.auth(command, client),
-            Own::Hello => return self.hello(command, client),
-            Own::Select => self.select(command, &mut out)?,
-            Own::Quit => {
-                self.is_over = true;
-                put_simple(&mut out, b"OK");
-            }
-            Own::Reset => {
-                self.reset(client);
-                return Ok(());
-            }
-            Own::Client => return self.client(command, client),
-            Own::Weir => return self.console(command, client),
-            Own::Monitor => {
-                self.monitor(client);
-                return Ok(());
-            }
-            Own::Slowlog => self.slowlog(command, &mut out)?,
-            Own::Latency => self.latency(command, &mut out)?,
-            Own::Info => {
+        match answer {
+            OwnAnswer::Auth => return self.auth(command, client),
+            OwnAnswer::Client(what) => return self.client(what, command, client),
+            OwnAnswer::ConfigGet => self.config_get(command, &mut out),
+            OwnAnswer::Console => return self.console(command, client),
+            OwnAnswer::Echo => put_bulk(&mut out, word()),
+            OwnAnswer::Hello => return self.hello(command, client),
+            OwnAnswer::Info => {
                 self.info(&command, client);
                 return Ok(());
             }
-            Own::Config => self.config(command, &mut out)?,
-            Own::Command => {
-                let any = Home::at(self.front.any_server());
-                self.ask_one(any, true, command, client);
+            OwnAnswer::Latency(what) => self.latency(what, command, &mut out),
+            OwnAnswer::Monitor => {
+                self.monitor(client);
                 return Ok(());
             }
-            Own::ClusterMode => return Err(NO_CLUSTER.to_owned()),
+            OwnAnswer::Pong => put_simple(&mut out, b"PONG"),
+            OwnAnswer::PongAsMessage => {
+                put_array(&mut out, 2);
+                put_bulk(&mut out, b"pong");
+                put_bulk(&mut out, word());
+            }
+            OwnAnswer::Quit => {
+                self.is_over = true;
+                put_simple(&mut out, b"OK");
+            }
+            OwnAnswer::Reset => {
+                self.reset(client);
+                return Ok(());
+            }
+            OwnAnswer::Select => self.select(command, &mut out)?,
+            OwnAnswer::Slowlog(what) => self.slowlog(what, command, &mut out)?,
         }
-        self.say(&out, client);
-        Ok(())
-    }
-
-    /// `PING` in the subscribed mode.
-    pub(super) fn pong_as_message(&self, command: &Command<'_>, client: &Asking) -> Taken {
-        if command.len() > 2 {
-            return Err(arity("ping"));
-        }
-        let mut out = Vec::new();
-        put_array(&mut out, 2);
-        put_bulk(&mut out, b"pong");
-        put_bulk(&mut out, command.get(1).unwrap_or_default());
         self.say(&out, client);
         Ok(())
     }
@@ -109,10 +91,7 @@ impl Session {
         Ok(())
     }
 
-    fn config(&self, command: Command<'_>, out: &mut Vec<u8>) -> Taken {
-        if sub_command(&command) != "GET" || command.len() < 3 {
-            return Err(unserved("CONFIG", &command));
-        }
+    fn config_get(&self, command: Command<'_>, out: &mut Vec<u8>) {
         let in_force = self.front.in_force.load();
         let known = [
             ("appendonly", "no".to_owned()),
@@ -131,6 +110,5 @@ impl Session {
             put_bulk(out, name.as_bytes());
             put_bulk(out, value.as_bytes());
         }
-        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use flow::service::Apart;
 use wire::resp::{Command, Version, put_array, put_bulk, put_integer};
 
-use super::dispatch::{Subscription, arity, sub_command, unserved};
+use super::dispatch::{PubsubCommand, Subscription};
 use super::{Asking, Session, Taken, join};
 use crate::commands::Kind;
 use crate::front::Home;
@@ -117,20 +117,17 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn pubsub(&self, command: Command<'_>, client: &Asking) -> Taken {
-        match &*sub_command(&command) {
-            "CHANNELS" | "SHARDCHANNELS" => self.each(true, command, join::distinct, client),
-            "HELP" => {
+    pub(super) fn pubsub(&self, what: PubsubCommand, command: Command<'_>, client: &Asking) {
+        match what {
+            PubsubCommand::Channels => self.each(true, command, join::distinct, client),
+            PubsubCommand::Help => {
                 let any = Home::at(self.front.any_server());
                 self.ask_one(any, true, command, client);
             }
-            "NUMSUB" => self.count(Kind::Channel, &command, client),
-            "SHARDNUMSUB" => self.count(Kind::Shard, &command, client),
-            "NUMPAT" if command.len() > 2 => return Err(arity("pubsub|numpat")),
-            "NUMPAT" => self.count_patterns(client),
-            _ => return Err(unserved("PUBSUB", &command)),
+            PubsubCommand::NumSub => self.count(Kind::Channel, &command, client),
+            PubsubCommand::ShardNumSub => self.count(Kind::Shard, &command, client),
+            PubsubCommand::NumPat => self.count_patterns(client),
         }
-        Ok(())
     }
 
     /// Counts those who are subscribed to channels. Servers would count Weir's connections.

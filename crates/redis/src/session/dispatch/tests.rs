@@ -69,13 +69,21 @@ fn each_command_has_its_way() {
         ("MGET a b", To::Split(Split::Mget)),
         ("KEYS *", To::All(All::Concat)),
         ("SCAN 0", To::Scan),
-        ("SCRIPT LOAD x", To::Script),
-        ("FUNCTION LIST", To::Function),
+        ("SCRIPT LOAD x", To::Manage(ManagingCommand::Changes)),
+        ("FUNCTION LIST", To::Manage(ManagingCommand::AsksOne)),
         ("WAIT 0 0", To::Wait),
         ("SUBSCRIBE c", To::Subscribe(Kind::Channel)),
         ("PUNSUBSCRIBE", To::Unsubscribe(Kind::Pattern)),
-        ("PUBSUB NUMPAT", To::Pubsub),
-        ("PING", To::Own(OwnCommand::Ping)),
+        ("PUBSUB NUMPAT", To::Pubsub(PubsubCommand::NumPat)),
+        ("PING", To::Own(OwnAnswer::Pong)),
+        ("PING x", To::Own(OwnAnswer::Echo)),
+        ("COMMAND", To::Any),
+        ("CLIENT ID", To::Own(OwnAnswer::Client(ClientCommand::Id))),
+        ("client no-evict on", To::Own(OwnAnswer::Client(ClientCommand::StaysOff))),
+        ("CONFIG GET x", To::Own(OwnAnswer::ConfigGet)),
+        ("SLOWLOG LEN", To::Own(OwnAnswer::Slowlog(SlowlogCommand::Len))),
+        ("LATENCY RESET x", To::Own(OwnAnswer::Latency(LatencyCommand::Reset))),
+        ("FUNCTION KILL", To::Manage(ManagingCommand::KillsFunction)),
         ("MULTI", To::Transaction(TransactionCommand::Multi)),
         ("WATCH k", To::Transaction(TransactionCommand::Watch)),
         ("UNWATCH", To::Transaction(TransactionCommand::Unwatch)),
@@ -83,6 +91,7 @@ fn each_command_has_its_way() {
         let admin = ClientStanding { who: Who::Admin, ..PLAIN };
         assert_eq!(route_of(line, admin), route, "{line}");
     }
+    assert_eq!(words_of("READONLY", PLAIN), NO_CLUSTER);
     assert!(words_of("SHUTDOWN", PLAIN).starts_with("ERR weir: SHUTDOWN is refused: it is for"));
 }
 
@@ -169,9 +178,9 @@ fn in_the_subscribed_mode_little_can_be_said() {
     for line in ["SUBSCRIBE c", "UNSUBSCRIBE", "QUIT", "RESET"] {
         assert!(said(line, false, IN_MODE).is_ok(), "{line}");
     }
-    assert_eq!(route_of("PING x", IN_MODE), CommandRoute::PongAsMessage);
+    assert_eq!(route_of("PING x", IN_MODE), CommandRoute::Own(OwnAnswer::PongAsMessage));
     let tracks = ClientStanding { tracks: true, ..IN_MODE };
-    assert_eq!(route_of("PING", tracks), CommandRoute::PongAsMessage);
+    assert_eq!(route_of("PING", tracks), CommandRoute::Own(OwnAnswer::PongAsMessage));
     assert!(words_of("GET k", IN_MODE).starts_with("ERR Can't execute 'get': only "));
     assert!(matches!(said("EXEC", false, IN_MODE), Err(Refusal::Abort(_))));
 }
@@ -180,7 +189,7 @@ fn in_the_subscribed_mode_little_can_be_said() {
 fn where_keys_are_tracked_what_servers_said_before_comes_before_ping() {
     assert_eq!(route_of("PING", TRACKING), CommandRoute::AskTracked);
     assert_eq!(route_of("ECHO x", TRACKING), CommandRoute::AskTracked);
-    assert_eq!(route_of("SELECT 1", TRACKING), CommandRoute::Own(OwnCommand::Select));
+    assert_eq!(route_of("SELECT 1", TRACKING), CommandRoute::Own(OwnAnswer::Select));
 }
 
 #[test]
@@ -222,6 +231,22 @@ fn within_multi_commands_are_steps_or_are_refused() {
     assert_eq!(words_of("READONLY", begun(CLUSTER)), NO_CLUSTER);
     let admin = ClientStanding { who: Who::Admin, ..BEGUN };
     assert!(words_of("SCRIPT KILL", admin).starts_with("ERR weir: SCRIPT KILL is refused"));
+}
+
+#[test]
+fn of_a_sub_command_that_is_not_served_it_is_told_why() {
+    let refused = "is refused: it is not for a connection that others share";
+    for (line, words) in [
+        ("CLIENT CAPA x", format!("ERR weir: CLIENT CAPA {refused}")),
+        ("CLIENT NO-EVICT", format!("ERR weir: CLIENT NO-EVICT {refused}")),
+        ("client id x", "ERR wrong number of arguments for 'client|id' command".to_owned()),
+        ("PUBSUB NUMPAT x", "ERR wrong number of arguments for 'pubsub|numpat' command".to_owned()),
+        ("SCRIPT X", "ERR unknown subcommand 'X'. Try SCRIPT HELP.".to_owned()),
+        ("CONFIG SET a b", format!("ERR weir: CONFIG SET {refused}")),
+        ("PING a b", "ERR wrong number of arguments for 'ping' command".to_owned()),
+    ] {
+        assert_eq!(words_of(line, PLAIN), words, "{line}");
+    }
 }
 
 #[test]
