@@ -94,16 +94,8 @@ pub enum Do {
     Function,
     /// Weir answers it.
     Own(OwnCommand),
-    /// `MULTI`.
-    Multi,
-    /// `EXEC`.
-    Exec,
-    /// `DISCARD`.
-    Discard,
-    /// `WATCH`.
-    Watch,
-    /// `UNWATCH`.
-    Unwatch,
+    /// It is about a transaction, and no step of one.
+    Transaction(TransactionCommand),
     /// `WAIT` and `WAITAOF`.
     Wait,
     /// `SUBSCRIBE` and its like.
@@ -114,6 +106,21 @@ pub enum Do {
     Pubsub,
     /// It cannot work through a gateway, with the reason.
     Refused(&'static str),
+}
+
+/// What begins a transaction, ends it, or says which keys it depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransactionCommand {
+    /// `MULTI`.
+    Multi,
+    /// `EXEC`.
+    Exec,
+    /// `DISCARD`.
+    Discard,
+    /// `WATCH`.
+    Watch,
+    /// `UNWATCH`.
+    Unwatch,
 }
 
 /// What Weir answers itself.
@@ -284,14 +291,20 @@ impl Spec {
         reads.contains(&self.what) && !OF_ONE_SERVER.contains(&self.name)
     }
 
+    /// Whether it may have so many arguments, its name included.
+    #[inline]
+    pub fn takes(&self, count: usize) -> bool {
+        let least = usize::from(self.arity.unsigned_abs());
+        count == least || (self.arity < 0 && count > least)
+    }
+
     /// Where the keys of a command of this kind are: numbers of arguments.
     ///
     /// # Errors
     /// It has another number of arguments than it must, or is not clear about its keys.
     pub fn keys_of(&self, command: &Command<'_>) -> Result<Positions, Wrong> {
         let count = command.len();
-        let least = usize::from(self.arity.unsigned_abs());
-        if count < least || (self.arity > 0 && count != least) {
+        if !self.takes(count) {
             return Err(Wrong::Arity(self.name));
         }
         let positions = |first: usize, end: usize, step| Positions { first, end, step, also: None };

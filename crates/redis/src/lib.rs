@@ -11,8 +11,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 // Where it is decided (files below this folder, or below `crates` where a crate is named first):
-//   a Redis command may share a connection: the table in commands/table.rs; session.rs,
-//     Session::go, acts on it
+//   a Redis command may share a connection: the table in commands/table.rs;
+//     session/dispatch.rs says by which way it goes, or why it is refused, by how its client
+//     stands
 //   servers and pools of Redis come and go with a reload: gateway.rs: changes makes ready,
 //     fleet/spread.rs: respread puts servers in force, gateway/listening.rs the addresses;
 //     flow/src/service.rs: Service::left ends what is left at one that has gone
@@ -25,7 +26,7 @@
 //   a node of a Cluster sends a command on: servers/redirects.rs
 //   what a Redis command took is counted: servers/counts.rs, metrics/times.rs, by what
 //     flow/src/service/ticket.rs tells
-//   who may show or touch other clients of Redis: session/own.rs: may
+//   who may show or touch other clients of Redis: session/dispatch.rs: check_rights
 //   a user of the Redis servers is let in, and whose lanes its client shares: session/passed.rs
 //     has a server asked, servers/accounts.rs says who shares
 //   a Redis channel finds its server, and a subscription is confirmed: front.rs: servers_of;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use flow::lane::{Protocol, Step, What};
 use flow::lanes::Known;
 use flow::pool::Budget;
-use flow::service::{Again, Fabric, Request, Service, Took, Unanswered};
+use flow::service::{Again, Fabric, Judge, Request, Service, Took, Unanswered};
 use wire::resp::{Command, Piece, Replies, announced, put_error};
 
 use crate::desk::Desk;
@@ -348,15 +348,15 @@ impl Service for Servers {
     }
 
     fn again(&self, request: &Request, line: &[u8]) -> Option<Again> {
-        if let (Some(slot), Some(b'-')) = (request.about, line.first())
+        if let (Some(slot), Some(b'-')) = (request.about(), line.first())
             && let Some(said) = Redirect::read(line)
         {
             return self.sent_on(request, slot, &said);
         }
         if self.is_away(request, line) {
             let server = self.elsewhere(request)?;
-            let judged = request.about.is_some();
-            return Some(Again::at_once(Request { server, judged, ..request.clone() }));
+            let judge = Judge::of(request.about());
+            return Some(Again::at_once(Request { server, judge, ..request.clone() }));
         }
         if !scripts::may_concern(redirects::plain(request)) {
             return None;
@@ -374,10 +374,10 @@ impl Service for Servers {
     fn elsewhere(&self, request: &Request) -> Option<usize> {
         let place = self.place(request.server)?;
         self.look();
-        if place.reads && request.about.is_none() {
+        if place.reads && request.about().is_none() {
             return self.at_other(request.server, self.view.borrow().primary_of(place.server));
         }
-        let slot = request.about.filter(|_| request.unheard == 0)?;
+        let slot = request.about().filter(|_| request.unheard == 0)?;
         self.at_other(request.server, self.holder(u16::try_from(slot).ok()?))
     }
 

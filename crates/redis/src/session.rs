@@ -3,15 +3,16 @@
 mod all;
 mod clients;
 mod console;
+mod dispatch;
 mod info;
 mod join;
 mod large;
 mod login;
 mod own;
-mod parts;
 mod passed;
 mod replicas;
 mod replies;
+mod requests;
 mod slow;
 mod split;
 mod subscribe;
@@ -25,19 +26,22 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use flow::service::{Client, Dialogue, Request};
+use flow::service::{Client, Dialogue};
 use wire::resp::{Command, CommandFrame, Commands, Limits, Version, put_simple};
 
-use crate::commands::{self, Do, OwnCommand, Positions, Spec, Wrong};
+use crate::commands::{Numbered, Positions, Spec};
 use crate::desk::{Card, Desk};
 use crate::front::{Front, Home, InForce, TRACKING_LOST};
-use crate::server::Place;
 use crate::servers::Servers;
 use crate::servers::accounts::Account;
 use crate::users::Identity;
 use console::Monitoring;
-use large::LARGE;
+use dispatch::{
+    ClientStanding, CommandFacts, CommandRoute, Dispatch, Dispatched, PoolFacts, Refusal,
+    TransactionStanding, Who,
+};
 use login::Login;
+use own::is_shown;
 use passed::Unnamed;
 use replicas::Wrote;
 use replies::Replies;
@@ -94,6 +98,15 @@ pub struct Session {
 
 /// What became of a command: `Err` is an error for its client, who stays.
 type Taken = Result<(), String>;
+
+/// A command of the list on its way, and how its client stood as it came.
+#[derive(Debug, Clone, Copy)]
+struct ListedCommand<'a> {
+    spec: &'static Spec,
+    command: Command<'a>,
+    positions: Positions,
+    standing: ClientStanding,
+}
 
 impl Session {
     /// A client that has said nothing yet, by the address it comes from and the one it has come to.
@@ -152,32 +165,13 @@ impl Session {
         let card = &self.card;
         card.database.set(self.database);
         card.version.set(self.version);
-        card.in_multi.set(self.transaction.is_begun());
-        card.watches.set(self.transaction.watched().is_some());
+        let transaction = self.transaction.standing();
+        card.in_multi.set(transaction == TransactionStanding::Begun);
+        card.watches.set(matches!(transaction, TransactionStanding::Watching { .. }));
     }
 
     fn limits(&self, in_force: &InForce) -> Limits {
         if self.identity.is_some() { in_force.limits } else { Limits::UNAUTHENTICATED }
-    }
-
-    /// The number of a server's place for this client.
-    fn at(&self, server: usize) -> usize {
-        self.front.fabric.service().number(&self.account, self.place(server))
-    }
-
-    fn place(&self, server: usize) -> Place {
-        let (database, version, tracks) = (self.database, self.version, self.is_tracking());
-        Place { server, database, version, reads: false, tracks }
-    }
-
-    /// What is asked of a server by its place, for the command that is under way.
-    fn request_at(&self, place: usize, bytes: impl Into<Rc<[u8]>>) -> Request {
-        self.as_tracked(Request { tag: self.tag(), ..Request::new(place, bytes) })
-    }
-
-    /// What the command that is under way is counted by.
-    fn tag(&self) -> u32 {
-        u32::try_from(self.number).unwrap_or(u32::MAX)
     }
 
     fn take(&mut self, command: Command<'_>, client: &Asking) -> Taken {
@@ -188,54 +182,92 @@ impl Session {
         }
         self.look_at_tracking(command.name());
         self.look_at_watch(client);
-        let in_force = self.front.in_force.load();
-        let found = in_force.commands.find(command.name());
-        let is_for_admins = found.is_some_and(|(spec, _)| in_force.commands.is_for_admins(spec));
-        drop(in_force);
-        let Some((spec, number)) = found else {
-            let taken = self.ask_unknown(command, client);
-            if taken.is_err() {
-                self.transaction.fails();
+        let (found, standing, decided) = self.dispatch(&command);
+        if let Some((spec, number)) = found {
+            self.number = number;
+            if decided != Err(Refusal::Stranger) {
+                self.is_seen(spec, &command);
             }
-            return taken;
-        };
-        self.number = number;
-        if self.identity.is_none() && !own::is_before_login(spec) {
-            self.unnamed.fails()?;
-            return Err("NOAUTH Authentication required.".to_owned());
         }
-        self.is_seen(spec, &command);
-        let may = own::may(spec, &command, is_for_admins, self.identity);
-        let taken = may.and_then(|()| match self.is_taken_away(spec, number, &command) {
-            true => self.ask_unknown(command, client),
-            false => self.go(spec, command, client),
-        });
+        let is_plain = decided.as_ref().is_ok_and(Dispatch::is_plain);
+        let taken = match decided {
+            Ok(Dispatch::Unlisted) => self.ask_unknown(command, &standing, client),
+            Ok(Dispatch::UnlistedStep) => self.queue_unknown(command, &standing, client),
+            Ok(Dispatch::Listed { spec, route, positions }) => {
+                self.front.desk.samples.pass(|| command.get(positions.iter().next()?));
+                let listed = ListedCommand { spec, command, positions, standing };
+                self.go(route, &listed, client)
+            }
+            Err(refusal) => self.refuses(&refusal, &command, client),
+        };
         if taken.is_err() {
             self.transaction.fails();
         }
         // What rides a lane changes nothing of these.
-        if !matches!(spec.what, Do::Read | Do::Write) {
+        if !is_plain {
             self.show();
         }
         taken
+    }
+
+    /// What becomes of a command, and how its client stands.
+    fn dispatch(&self, command: &Command<'_>) -> (Option<Numbered>, ClientStanding, Dispatched) {
+        self.front.look();
+        let in_force = self.front.in_force.load();
+        let found = in_force.commands.find(command.name());
+        let is_for_admins = found.is_some_and(|(spec, _)| in_force.commands.is_for_admins(spec));
+        drop(in_force);
+        let is_taken_away =
+            found.is_some_and(|(spec, number)| self.is_taken_away(spec, number, command));
+        let spec = found.map(|(spec, _)| spec);
+        let facts = CommandFacts { spec, command, is_for_admins, is_taken_away };
+        let standing = self.standing();
+        (found, standing, dispatch::dispatch(&facts, &standing))
+    }
+
+    /// How the client stands now.
+    fn standing(&self) -> ClientStanding {
+        let who = match self.identity {
+            None => Who::Stranger,
+            Some(Identity { admin: true, .. }) => Who::Admin,
+            Some(_) => Who::User,
+        };
+        ClientStanding {
+            who,
+            pool: PoolFacts { only: self.front.only(), is_cluster: self.front.is_cluster() },
+            subscription: self.subscription(),
+            transaction: self.transaction.standing(),
+            tracks: self.tracking.is_some(),
+        }
+    }
+
+    /// Tells a client why its command is not run.
+    fn refuses(&mut self, why: &Refusal, command: &Command<'_>, client: &Asking) -> Taken {
+        match why {
+            Refusal::Stranger => {
+                self.unnamed.fails()?;
+                Err("NOAUTH Authentication required.".to_owned())
+            }
+            Refusal::Unknown => Err(unknown::unknown(command.name())),
+            Refusal::Words(words) => Err(words.clone().into_owned()),
+            Refusal::WordsAlone(words) => {
+                self.refuse(words, client);
+                Ok(())
+            }
+            Refusal::Abort(what) => {
+                self.abort(what, client);
+                Ok(())
+            }
+        }
     }
 
     /// Operators see that a command came.
     fn is_seen(&self, spec: &'static Spec, command: &Command<'_>) {
         self.card.says(spec.name, self.front.clock.now());
         let monitors = &self.front.desk.shared.monitors;
-        if monitors.is_any() && own::is_shown(spec) {
+        if monitors.is_any() && is_shown(spec) {
             monitors.show(command, self.database, &self.card);
         }
-    }
-
-    /// Refuses a command in a server's own words. `EXEC` ends what it cannot run.
-    fn reject(&mut self, spec: &Spec, what: &str, client: &Asking) -> Taken {
-        if spec.what != Do::Exec {
-            return Err(format!("ERR {what}"));
-        }
-        self.abort(what, client);
-        Ok(())
     }
 
     /// Whether a server has the command otherwise than Weir's list.
@@ -243,146 +275,41 @@ impl Session {
         self.front.shared.fleet.is_taken(number, || self.front.homes_of(spec, command))
     }
 
-    fn go(&mut self, spec: &'static Spec, command: Command<'_>, client: &Asking) -> Taken {
-        self.front.look();
-        let positions = match spec.keys_of(&command) {
-            Ok(positions) => positions,
-            // A single server has its own words for it.
-            Err(Wrong::Keys) if self.front.only().is_some() => Positions::NONE,
-            Err(Wrong::Keys) => return Err("ERR weir: what its keys are is not clear".to_owned()),
-            Err(Wrong::Arity(name)) => {
-                let name = name.to_ascii_lowercase();
-                let what = format!("wrong number of arguments for '{name}' command");
-                return self.reject(spec, &what, client);
-            }
-        };
-        if let Err(what) = self.check_mode(spec) {
-            return self.reject(spec, &what, client);
-        }
-        self.front.desk.samples.pass(|| command.get(positions.iter().next()?));
-        match spec.what {
-            Do::Multi | Do::Exec | Do::Discard | Do::Watch | Do::Unwatch => {
-                return self.steps(spec, command, &positions, client);
-            }
-            Do::Refused(why) => return Err(format!("ERR weir: {} is refused: {why}", spec.name)),
-            // These are run at once, as a server has it.
-            Do::Own(own @ (OwnCommand::Quit | OwnCommand::Reset)) => {
-                return self.answer(own, command, client);
-            }
-            _ if self.transaction.is_begun() => {
-                return self.queue(spec, command, &positions, client);
-            }
-            _ => {}
-        }
-        match spec.what {
-            Do::Read | Do::Write => self.ride(spec, command, &positions, client),
-            Do::StreamRead | Do::StreamWrite if !commands::blocks(&command) => {
-                self.ride(spec, command, &positions, client)
-            }
-            Do::Block | Do::StreamRead | Do::StreamWrite => self.block(command, &positions, client),
-            Do::Any => {
+    /// Has a command go its way.
+    fn go(&mut self, route: CommandRoute, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+        let command = of.command;
+        match route {
+            CommandRoute::Transaction(what) => self.steps(what, of, client),
+            CommandRoute::Step(step) => self.queue_step(step, command, &of.positions, client),
+            CommandRoute::Read | CommandRoute::Write => self.ride(route, of, client),
+            CommandRoute::Any => {
                 self.ask_one(Home::at(self.front.any_server()), true, command, client);
                 Ok(())
             }
-            Do::Split(how) => self.split(how, spec, command, &positions, client),
-            Do::All(how) => self.ask_all(how, command, spec, client),
-            Do::Scan => self.scan(command, client),
-            Do::Script | Do::Function => self.manage(spec.name, command, client),
-            Do::Wait => self.wait(spec, command, client),
-            Do::Subscribe(kind) => self.subscribe(kind, command, client),
-            Do::Unsubscribe(kind) => self.unsubscribe(kind, command, client),
-            Do::Pubsub => self.pubsub(command, client),
-            Do::Own(own) => self.answer(own, command, client),
-            Do::Multi | Do::Exec | Do::Discard | Do::Watch | Do::Unwatch | Do::Refused(_) => Ok(()),
-        }
-    }
-
-    /// Where all keys of a command belong.
-    fn home_of(
-        &self,
-        command: &Command<'_>,
-        positions: &Positions,
-    ) -> Result<Option<Home>, String> {
-        let key = |at: usize| command.get(at).unwrap_or_default();
-        let mut homes = positions.iter().map(|at| self.front.home(key(at)));
-        let Some(first) = homes.next() else { return Ok(None) };
-        if homes.all(|home| home == first) {
-            return Ok(Some(first));
-        }
-        Err(match first.slot {
-            Some(_) => "CROSSSLOT Keys in request don't hash to the same slot".to_owned(),
-            None => "CROSSSLOT weir: its keys are on several servers".to_owned(),
-        })
-    }
-
-    /// As [`home_of`](Self::home_of); without a key the only server, if there is but one.
-    fn only_home(&self, command: &Command<'_>, positions: &Positions) -> Result<Home, String> {
-        match (self.home_of(command, positions)?, self.front.only()) {
-            (Some(home), _) => Ok(home),
-            (None, Some(only)) => Ok(Home::at(only)),
-            // Without a key any node of a Cluster will do.
-            (None, None) if self.front.is_cluster() => Ok(Home::at(self.front.any_server())),
-            (None, None) => {
-                Err("ERR weir: without a key it is not clear which server it is for".into())
+            CommandRoute::Block => self.block(of, client),
+            CommandRoute::Split(how) => self.split(how, of, client),
+            CommandRoute::All(how) => {
+                self.ask_all(how, command, client);
+                Ok(())
             }
+            CommandRoute::Scan => self.scan(command, client),
+            CommandRoute::Manage(what) => {
+                self.manage(what, command, client);
+                Ok(())
+            }
+            CommandRoute::Wait => self.wait(of, client),
+            CommandRoute::Subscribe(kind) => self.subscribe(kind, command, client),
+            CommandRoute::Unsubscribe(kind) => self.unsubscribe(kind, command, client),
+            CommandRoute::Pubsub(what) => {
+                self.pubsub(what, command, client);
+                Ok(())
+            }
+            CommandRoute::AskTracked => {
+                self.ask_all_tracked(command.bytes(), client);
+                Ok(())
+            }
+            CommandRoute::Own(own) => self.answer(own, command, client),
         }
-    }
-
-    /// A request for where a key belongs.
-    fn request(&self, home: Home, bytes: impl Into<Rc<[u8]>>) -> Request {
-        let request = self.request_at(self.at(home.server), bytes);
-        Request { about: home.slot.map(u32::from), judged: home.slot.is_some(), ..request }
-    }
-
-    fn ride(
-        &self,
-        spec: &Spec,
-        command: Command<'_>,
-        positions: &Positions,
-        client: &Asking,
-    ) -> Taken {
-        let home = self.only_home(&command, positions)?;
-        match spec.what {
-            Do::Read | Do::StreamRead => self.ask_read(spec, home, command, client),
-            _ => self.ask_one(home, false, command, client),
-        }
-        Ok(())
-    }
-
-    fn ask_one(&self, home: Home, reads: bool, command: Command<'_>, client: &Asking) {
-        if !reads {
-            self.writes(home.server);
-        }
-        let request = self.request(home, command.bytes());
-        let judged = request.judged || self.is_judged(&command);
-        let request = Request { repeats: reads, judged, ..request };
-        // It would keep others waiting for as long as it takes to be sent.
-        let is_large = request.bytes.len() as u64 >= LARGE || self.is_too_large(&command);
-        self.send(request, is_large, client);
-    }
-
-    /// Whether an answer is to be looked at; of most commands the first letter says that it is not.
-    #[inline]
-    fn is_judged(&self, command: &Command<'_>) -> bool {
-        let may = matches!(command.name().first(), Some(b'E' | b'e' | b'S' | b's'));
-        may && !self.caches() && self.front.fabric.service().is_judged(command)
-    }
-
-    /// Waits for others on a connection of the client's own.
-    fn block(&self, command: Command<'_>, positions: &Positions, client: &Asking) -> Taken {
-        let home = self.only_home(&command, positions)?;
-        self.writes(home.server);
-        let request = self.request(home, command.bytes());
-        let server = request.server;
-        let watched = self.transaction.watched();
-        if watched.is_some_and(|watched| watched != server) {
-            return Err("ERR weir: a key of another server is watched".to_owned());
-        }
-        // With keys that are watched the connection is where these are.
-        let stays = watched.is_some();
-        client.ask_alone(Request { waits: true, stays, ..request });
-        self.front.metrics.leased.inc();
-        Ok(())
     }
 
     fn say_ok(&self, client: &Asking) {
@@ -406,11 +333,6 @@ impl Session {
 /// like commands. A server closes such a client, too.
 fn is_of_http(name: &[u8]) -> bool {
     [&b"POST"[..], b"Host:"].iter().any(|word| name.eq_ignore_ascii_case(word))
-}
-
-/// A client's own words, as far as they are repeated to it.
-fn shortened(text: &str) -> String {
-    text.chars().filter(|of| !of.is_control()).take(128).collect()
 }
 
 /// A client that operators see, until this is dropped.
@@ -487,9 +409,9 @@ impl Dialogue<Servers> for Session {
 
     fn lease_lost(&mut self, _client: &Asking) -> Result<(), Vec<u8>> {
         self.transaction.lost();
-        match self.is_tracking() {
-            true => Err(join::error(TRACKING_LOST)),
-            false => Ok(()),
+        match self.tracking {
+            Some(_) => Err(join::error(TRACKING_LOST)),
+            None => Ok(()),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use super::asking::{Detour, Pending};
-use super::{Again, Client, Request, Service, Unanswered};
+use super::{Again, Client, Request, Route, Service, Unanswered};
 use crate::answers::{Place, Verdict};
 use crate::lane::Fate;
 
@@ -22,7 +22,9 @@ impl<S: Service> Client<S> {
     /// Whether a request may be asked in the place of another, by what its service says.
     pub(super) fn takes(&self, place: Place, again: &Again) -> bool {
         let is_last = self.sent.get() <= place.request + 1;
-        again.request.turns < TURNS_MAX && !again.request.stays && (is_last || !again.alone)
+        again.request.turns < TURNS_MAX
+            && !again.request.route.is_step()
+            && (is_last || !again.alone)
     }
 
     /// Asks a request in the place of another that had no effect at server `from`, before all that
@@ -36,7 +38,8 @@ impl<S: Service> Client<S> {
         (from, is_leased): (usize, bool),
     ) {
         let turns = again.request.turns + 1;
-        let request = Request { turns, shares: false, ..again.request };
+        let effect = again.request.effect.alone();
+        let request = Request { turns, effect, ..again.request };
         self.fence.set(self.line.borrow().requests().end);
         let not_before = (!again.after.is_zero()).then(|| Instant::now() + again.after);
         if let Some(at) = not_before {
@@ -48,7 +51,7 @@ impl<S: Service> Client<S> {
                 }
             });
         }
-        let (server, asks_own) = (request.server, request.own);
+        let (server, asks_own) = (request.server, request.route != Route::Lane);
         let detour = Some(Detour { from, not_before, is_overtaken: false });
         self.detours.set(self.detours.get() + 1);
         let asked = Pending::Ask { place, request, detour };
@@ -70,7 +73,7 @@ impl<S: Service> Client<S> {
         }
         for what in self.pending.borrow_mut().iter_mut() {
             if let Pending::Ask { place: earlier, request, detour: Some(detour) } = what {
-                detour.is_overtaken |= *earlier < place && request.about == about;
+                detour.is_overtaken |= *earlier < place && request.about() == about;
             }
         }
     }
@@ -110,7 +113,7 @@ impl<S: Service> Client<S> {
         asked: Option<Request>,
         (server, about): (usize, Option<u32>),
     ) {
-        let may_again = |request: &Request| request.repeats && request.breaks < BREAKS_MAX;
+        let may_again = |request: &Request| request.effect.repeats() && request.breaks < BREAKS_MAX;
         let repeats = asked.as_ref().is_some_and(may_again);
         if fate != Fate::Unsent && !repeats {
             self.overtakes(place, about);
@@ -119,7 +122,7 @@ impl<S: Service> Client<S> {
         match (verdict, asked) {
             (Verdict::Again, Some(request)) => {
                 let breaks = request.breaks + u8::from(fate != Fate::Unsent);
-                let request = Request { breaks, shares: false, ..request };
+                let request = Request { breaks, effect: request.effect.alone(), ..request };
                 self.ask_again(place, [Pending::ask(place, request)]);
             }
             (Verdict::Again | Verdict::NotSent, _) => {

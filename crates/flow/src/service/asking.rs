@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use super::apart::Begin;
 use super::lease::Lease;
-use super::{Client, Fabric, Request, Service, Ticket, Unanswered};
+use super::{Client, Effect, Fabric, Request, Route, Service, Ticket, Unanswered};
 use crate::answers::Place;
 use crate::lane::Placement;
 use crate::lanes::{self, Picked, Turn};
@@ -189,7 +189,7 @@ impl<S: Service> Client<S> {
         }
         if let Some(handle) = self.leased(server) {
             let (bytes, replies) = (request.bytes.clone(), request.replies);
-            let taints = request.taints;
+            let taints = request.route.taints();
             let ticket = Ticket::leased(self, place, request);
             let write = |out: &mut Vec<u8>| out.extend_from_slice(&bytes);
             if let Err(full) = handle.push(ticket, replies, now, write) {
@@ -200,7 +200,7 @@ impl<S: Service> Client<S> {
             return None;
         }
         let is_lost = matches!(self.leases.borrow().get(server), Some(Lease::Lost));
-        if request.own || request.taints || is_lost {
+        if request.route != Route::Lane || is_lost {
             self.give_up(place, &self.without_lease(server));
             return None;
         }
@@ -239,7 +239,8 @@ impl<S: Service> Client<S> {
         request: Request,
         now: Instant,
     ) -> Option<Request> {
-        let (bytes, replies, shares) = (request.bytes.clone(), request.replies, request.shares);
+        let (bytes, replies) = (request.bytes.clone(), request.replies);
+        let shares = request.effect == Effect::Shares;
         let may_join = shares && self.may_join(place);
         let ticket = Ticket::riding(self, place, request);
         let taken = if shares {

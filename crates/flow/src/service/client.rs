@@ -340,7 +340,7 @@ impl<S: Service> Client<S> {
     }
 
     pub(super) fn note_of(&self, place: Place, request: &mut Request) {
-        if request.waits {
+        if request.route.waits() {
             self.waits.set(Some(place.request));
         } else {
             request.came = Some(self.note(place, request.server));

@@ -2,7 +2,7 @@
 //!
 //! Each is a lane that nobody else has, over a connection of the pool. It is given back once its
 //! service has undone what may be left on it; what ends in any other way is closed, and so is one
-//! that a request [taints](Request::taints).
+//! that a request [taints](Affinity::Taint).
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ impl<S: Service> Client<S> {
     }
 
     /// As [`hold`](Self::hold), which answers nothing: what is asked behind it as
-    /// [`own`](Request::own) hears where there is none.
+    /// [its own](Route::Own) hears where there is none.
     pub fn take(self: &Rc<Self>, server: usize) {
         self.submit(Pending::Hold { place: None, server, words: Vec::new() });
     }
@@ -143,7 +143,7 @@ impl<S: Service> Client<S> {
     /// one that it has for this alone.
     pub fn ask_alone(self: &Rc<Self>, request: Request) {
         let (server, place) = (request.server, self.line.borrow_mut().open());
-        let mut request = Request { own: true, ..request };
+        let mut request = Request { route: request.route.own(), ..request };
         self.note_of(place, &mut request);
         if !self.holds_request(&mut request) {
             return self.give_up(place, &Unanswered::OutOfMemory);
@@ -338,7 +338,7 @@ impl<S: Service> Client<S> {
         };
         let (head, now) = (request.bytes.clone(), Instant::now());
         let waited = request.waited(now);
-        let taints = request.taints;
+        let taints = request.route.taints();
         let ticket = Ticket::leased(self, place, request);
         let write = |out: &mut Vec<u8>| out.extend_from_slice(&head);
         if let Err(full) = handle.push(ticket, 1, now, write) {

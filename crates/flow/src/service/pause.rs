@@ -68,9 +68,7 @@ impl<S: Service> Client<S> {
     pub(super) fn is_paused_for(&self, what: &Pending) -> bool {
         let Some(pause) = self.fabric.paused() else { return false };
         match what {
-            Pending::Ask { request, .. } => {
-                !(pause.writes_only && (request.repeats || request.harmless))
-            }
+            Pending::Ask { request, .. } => !pause.writes_only || request.effect.changes(),
             Pending::Begin { .. } => true,
             Pending::Hold { .. } => !pause.writes_only,
             Pending::Free { .. } | Pending::Apart { .. } => false,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::fabric::Fabric;
 use super::sift::Sift;
 use super::unread::MARK;
-use super::{Again, Client, Request, Service, Took};
+use super::{Again, Client, Judge, Request, Service, Took};
 use crate::answers::Place;
 use crate::lane::{Fate, Owner};
 
@@ -53,7 +53,7 @@ impl<S: Service> Ticket<S> {
     }
 
     fn new(client: &Rc<Client<S>>, place: Place, request: Request, is_leased: bool) -> Self {
-        let is_plain = !request.judged && request.unheard == 0;
+        let is_plain = request.judge == Judge::Client && request.unheard == 0;
         let hears = if is_plain { Hears::All } else { Hears::Line(Sift::new(request.unheard)) };
         Self {
             client: Rc::clone(client),
@@ -138,7 +138,7 @@ impl<S: Service> Ticket<S> {
 
     /// What is to be asked in its place, by the first line of its reply.
     fn judge(&self, line: &[u8]) -> Option<Again> {
-        if !self.request.judged {
+        if self.request.judge == Judge::Client {
             return None;
         }
         let again = self.client.fabric.service().again(&self.request, line)?;
@@ -161,7 +161,7 @@ impl<S: Service> Ticket<S> {
                 return self.client.ask_instead(self.place, *again, sent);
             }
             Hears::All | Hears::Line(_) | Hears::Instead => {
-                self.client.overtakes(self.place, self.request.about)
+                self.client.overtakes(self.place, self.request.about())
             }
         }
         let queued = |came| now.saturating_duration_since(came).saturating_sub(ran);
@@ -196,7 +196,7 @@ impl<S: Service> Ticket<S> {
     /// The connection has ended before the reply was whole.
     pub(super) fn orphaned(self, fate: Fate) {
         self.is_off();
-        let of = (self.request.server, self.request.about);
+        let of = (self.request.server, self.request.about());
         if let Hears::Again(again) = self.hears {
             return self.client.ask_instead(self.place, *again, (of.0, self.is_leased));
         }

@@ -16,7 +16,10 @@ use flow::dial::{Address, Socket, Target};
 use flow::lane::{Protocol, Step, What};
 use flow::lanes::Known;
 use flow::pool::Budget;
-use flow::service::{Again, Apart, Client, Dialogue, Fabric, Request, Service, Took, Unanswered};
+use flow::service::{
+    Affinity, Again, Apart, Client, Dialogue, Effect, Fabric, Judge, Request, Route, Service, Took,
+    Unanswered,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// A `PUT` of more bytes goes by lease, as they come.
@@ -230,11 +233,11 @@ impl Dialogue<Toy> for Lines {
         let words: Vec<&[u8]> = bytes[..end].split(|byte| *byte == b' ').collect();
         let len = end + 1;
         let toy = self.0.service();
-        let read = |server, bytes: &[u8]| Request { repeats: true, ..Request::new(server, bytes) };
         match words[..] {
             [b"GET", key] => {
-                let shares = bytes.len() == len;
-                client.ask(Request { shares, ..read(toy.server_of(key), &bytes[..len]) });
+                let effect = if bytes.len() == len { Effect::Shares } else { Effect::Repeats };
+                let request = Request::new(toy.server_of(key), &bytes[..len]);
+                client.ask(Request { effect, ..request });
             }
             [b"PUT", key, size] => {
                 let Some(size) = number(size) else { return Err(b"-bad size\n".to_vec()) };
@@ -242,17 +245,17 @@ impl Dialogue<Toy> for Lines {
             }
             [b"SUM", ref keys @ ..] => self.sum(keys, client),
             [b"NAME", key, _] | [b"NAMED", key] => {
-                let request = Request { repeats: false, ..read(toy.server_of(key), &bytes[..len]) };
-                client.ask(request);
+                client.ask(Request::new(toy.server_of(key), &bytes[..len]));
             }
             [b"TAINT", key] => {
                 let request = Request::new(toy.server_of(key), [b"NAMED ", key, b"\n"].concat());
-                client.ask(Request { taints: true, ..request });
+                let route = Route::Own(Affinity::Taint);
+                client.ask(Request { route, ..request });
             }
             [b"ADD", key, _] => {
                 let request = Request::new(toy.server_of(key), &bytes[..len]);
-                let about = Some(number_of(key));
-                client.ask(Request { judged: true, about, ..request });
+                let judge = Judge::of(Some(number_of(key)));
+                client.ask(Request { judge, ..request });
             }
             [b"HOLD", key] => client.hold(toy.server_of(key), b"+held\n".to_vec()),
             [b"FREE", key] => client.free(toy.server_of(key), b"+free\n".to_vec()),
@@ -315,7 +318,7 @@ impl Lines {
             let own = keys.iter().filter(|key| toy.server_of(key) == server);
             let own: Vec<&[u8]> = own.copied().collect();
             let bytes = [b"SUM ", &*own.join(&b' '), b"\n"].concat();
-            let request = Request { repeats: true, ..Request::new(server, bytes) };
+            let request = Request { effect: Effect::Repeats, ..Request::new(server, bytes) };
             (!own.is_empty()).then_some(request)
         };
         let parts: Vec<Request> = (0..toy.servers.len()).filter_map(of).collect();

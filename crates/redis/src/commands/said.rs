@@ -94,11 +94,7 @@ impl Spec {
             | Do::Scan
             | Do::Script
             | Do::Function => true,
-            Do::Multi
-            | Do::Exec
-            | Do::Discard
-            | Do::Watch
-            | Do::Unwatch
+            Do::Transaction(_)
             | Do::Wait
             | Do::Subscribe(_)
             | Do::Unsubscribe(_)

@@ -2,11 +2,13 @@
 //! and what Weir does with each. A command that is not here is refused.
 
 use super::Do::{
-    All, Any, Block, Discard, Exec, Function, Multi, Own, Pubsub, Read, Refused, Scan, Script,
-    Split, StreamRead, StreamWrite, Subscribe, Unsubscribe, Unwatch, Wait, Watch, Write,
+    All, Any, Block, Function, Own, Pubsub, Read, Refused, Scan, Script, Split, StreamRead,
+    StreamWrite, Subscribe, Transaction, Unsubscribe, Wait, Write,
 };
 use super::Keys::{At, Count, From, None, Pairs, Store, StoreCount, Streams, Two, UntilLast};
-use super::{All as Join, Kind, OwnCommand as Answer, Spec, Split as Parts};
+use super::{
+    All as Join, Kind, OwnCommand as Answer, Spec, Split as Parts, TransactionCommand as Step,
+};
 
 const SERVER: &str = "it is for one server; connect to that server itself";
 
@@ -42,14 +44,14 @@ pub(super) const TABLE: &[Spec] = &[
     Spec { name: "DECR", arity: 2, keys: At(1), what: Write },
     Spec { name: "DECRBY", arity: 3, keys: At(1), what: Write },
     Spec { name: "DEL", arity: -2, keys: From(1), what: Split(Parts::Sum) },
-    Spec { name: "DISCARD", arity: 1, keys: None, what: Discard },
+    Spec { name: "DISCARD", arity: 1, keys: None, what: Transaction(Step::Discard) },
     Spec { name: "DUMP", arity: 2, keys: At(1), what: Read },
     Spec { name: "ECHO", arity: 2, keys: None, what: Own(Answer::Echo) },
     Spec { name: "EVAL", arity: -3, keys: Count(2), what: Write },
     Spec { name: "EVALSHA", arity: -3, keys: Count(2), what: Write },
     Spec { name: "EVALSHA_RO", arity: -3, keys: Count(2), what: Read },
     Spec { name: "EVAL_RO", arity: -3, keys: Count(2), what: Read },
-    Spec { name: "EXEC", arity: 1, keys: None, what: Exec },
+    Spec { name: "EXEC", arity: 1, keys: None, what: Transaction(Step::Exec) },
     Spec { name: "EXISTS", arity: -2, keys: From(1), what: Split(Parts::SumRead) },
     Spec { name: "EXPIRE", arity: -3, keys: At(1), what: Write },
     Spec { name: "EXPIREAT", arity: -3, keys: At(1), what: Write },
@@ -123,7 +125,7 @@ pub(super) const TABLE: &[Spec] = &[
     Spec { name: "MOVE", arity: 3, keys: At(1), what: Write },
     Spec { name: "MSET", arity: -3, keys: Pairs, what: Split(Parts::Mset) },
     Spec { name: "MSETNX", arity: -3, keys: Pairs, what: Write },
-    Spec { name: "MULTI", arity: 1, keys: None, what: Multi },
+    Spec { name: "MULTI", arity: 1, keys: None, what: Transaction(Step::Multi) },
     Spec { name: "OBJECT", arity: -2, keys: At(2), what: Read },
     Spec { name: "PERSIST", arity: 2, keys: At(1), what: Write },
     Spec { name: "PEXPIRE", arity: -3, keys: At(1), what: Write },
@@ -203,10 +205,10 @@ pub(super) const TABLE: &[Spec] = &[
     Spec { name: "TYPE", arity: 2, keys: At(1), what: Read },
     Spec { name: "UNLINK", arity: -2, keys: From(1), what: Split(Parts::Sum) },
     Spec { name: "UNSUBSCRIBE", arity: -1, keys: None, what: Unsubscribe(Kind::Channel) },
-    Spec { name: "UNWATCH", arity: 1, keys: None, what: Unwatch },
+    Spec { name: "UNWATCH", arity: 1, keys: None, what: Transaction(Step::Unwatch) },
     Spec { name: "WAIT", arity: 3, keys: None, what: Wait },
     Spec { name: "WAITAOF", arity: 4, keys: None, what: Wait },
-    Spec { name: "WATCH", arity: -2, keys: From(1), what: Watch },
+    Spec { name: "WATCH", arity: -2, keys: From(1), what: Transaction(Step::Watch) },
     Spec { name: "WEIR", arity: -2, keys: None, what: Own(Answer::Weir) },
     Spec { name: "XACK", arity: -4, keys: At(1), what: Write },
     Spec { name: "XADD", arity: -5, keys: At(1), what: Write },

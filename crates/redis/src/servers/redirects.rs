@@ -61,7 +61,7 @@ impl Servers {
         if is_untold {
             return None;
         }
-        if server != by && !request.stays {
+        if server != by && !request.route.is_step() {
             self.left.borrow_mut().push(request.server);
         }
         let bytes = match asks {
@@ -87,7 +87,7 @@ impl Servers {
                 Ran::Not | Ran::Aborted => {
                     self.fleet.moved(slot, &at, by);
                 }
-                Ran::Unknown if request.about == Some(u32::from(slot)) => {
+                Ran::Unknown if request.about() == Some(u32::from(slot)) => {
                     self.fleet.is_said_to_have_moved(slot, &at, by);
                 }
                 Ran::Unknown => {}
@@ -104,9 +104,11 @@ impl Servers {
         let (bytes, mut commands) = (plain(request), Commands::default());
         let all = Limits { bulk: u64::MAX, ..Limits::default() };
         match commands.cut(bytes, &all) {
-            Ok(CommandFrame::Command(_)) => self.ran_of(&commands.command(bytes), request.stays),
+            Ok(CommandFrame::Command(_)) => {
+                self.ran_of(&commands.command(bytes), request.route.is_step())
+            }
             // Of what is sent as it comes only the beginning is there, and it is no script.
-            _ if request.stays => Ran::Not,
+            _ if request.route.is_step() => Ran::Not,
             _ => Ran::Unknown,
         }
     }

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use flow::service::Request;
+use flow::service::{Effect, Request};
 use wire::resp::{Command, put_command};
 
-use super::parts::{Managing, managing, sub_command, unserved};
+use super::dispatch::ManagingCommand;
 use super::{Asking, Session, Taken, join};
-use crate::commands::{self, All, Spec};
+use crate::commands::{self, All};
 use crate::front::Home;
 
 /// More than a Cluster has: what the cursor of `SCAN` counts its nodes by.
@@ -17,22 +17,14 @@ type Join = fn(&[Vec<u8>], &[String]) -> Vec<u8>;
 
 impl Session {
     /// Asks all servers the same.
-    pub(super) fn ask_all(
-        &self,
-        how: All,
-        command: Command<'_>,
-        spec: &'static Spec,
-        client: &Asking,
-    ) -> Taken {
-        let reads = !spec.name.starts_with("FLUSH");
-        let joined: Join = match how {
-            All::Sum => join::sum,
-            All::Concat => join::concatenated,
-            All::Ok => join::first,
-            All::Key => join::any_key,
+    pub(super) fn ask_all(&self, how: All, command: Command<'_>, client: &Asking) {
+        let (reads, joined): (bool, Join) = match how {
+            All::Sum => (true, join::sum),
+            All::Concat => (true, join::concatenated),
+            All::Ok => (false, join::first),
+            All::Key => (true, join::any_key),
         };
         self.each(reads, command, joined, client);
-        Ok(())
     }
 
     pub(super) fn each(&self, reads: bool, command: Command<'_>, joined: Join, client: &Asking) {
@@ -47,11 +39,11 @@ impl Session {
         let names = all.iter().filter_map(|server| service.server_name(*server));
         let servers: Rc<Servers> = Rc::new(names.collect());
         let bytes: Rc<[u8]> = command.bytes().into();
-        let judged = self.is_judged(&command);
-        let request = |server: usize| Request {
-            repeats: reads,
-            judged,
-            ..self.request_at(self.at(server), Rc::clone(&bytes))
+        let is_judged = self.is_judged(&command);
+        let request = |server: usize| {
+            let request = self.request_at(self.at(server), Rc::clone(&bytes));
+            let judge = if is_judged { request.judge.by_service() } else { request.judge };
+            Request { effect: Effect::of_read(reads), judge, ..request }
         };
         let requests = all.into_iter().map(request).collect();
         client.ask_parts(requests, Rc::new(move |answers| joined(answers, &servers)));
@@ -85,33 +77,24 @@ impl Session {
             let part: &[u8] = parts.first().map_or(&[], Vec::as_slice);
             join::scanned(part, &name, (at, count), is_last)
         };
-        let request = Request { repeats: true, ..self.request_at(place, bytes) };
+        let request = Request { effect: Effect::Repeats, ..self.request_at(place, bytes) };
         client.ask_parts(vec![request], Rc::new(joined));
         self.front.metrics.split.inc();
         Ok(())
     }
 
     /// `SCRIPT` or `FUNCTION`.
-    pub(super) fn manage(
-        &self,
-        name: &'static str,
-        command: Command<'_>,
-        client: &Asking,
-    ) -> Taken {
-        let sub = sub_command(&command);
-        match managing(name, &sub) {
-            Some(Managing::Changes) => self.each(false, command, join::first, client),
-            Some(Managing::AsksAll) => self.each(true, command, join::in_all, client),
-            Some(Managing::AsksForRunning) => self.each(true, command, join::running, client),
-            Some(Managing::AsksOne) => {
-                self.ask_one(Home::at(self.front.any_server()), true, command, client)
+    pub(super) fn manage(&self, what: ManagingCommand, command: Command<'_>, client: &Asking) {
+        match what {
+            ManagingCommand::Changes => self.each(false, command, join::first, client),
+            ManagingCommand::AsksAll => self.each(true, command, join::in_all, client),
+            ManagingCommand::AsksForRunning => self.each(true, command, join::running, client),
+            ManagingCommand::AsksOne => {
+                self.ask_one(Home::at(self.front.any_server()), true, command, client);
             }
-            Some(Managing::Kills) if command.len() == 2 => {
-                self.kill_scripts([name, "KILL"], client)
-            }
-            _ => return Err(unserved(name, &command)),
+            ManagingCommand::KillsScript => self.kill_scripts(["SCRIPT", "KILL"], client),
+            ManagingCommand::KillsFunction => self.kill_scripts(["FUNCTION", "KILL"], client),
         }
-        Ok(())
     }
 }
 

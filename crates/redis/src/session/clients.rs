@@ -8,7 +8,7 @@ use flow::service::Pause;
 use wire::resp::{Command, put_bulk, put_error, put_integer, put_null, put_simple, put_verbatim};
 
 use super::console::{clients, kill, set_pause};
-use super::parts::{sub_command, unserved};
+use super::dispatch::{ClientCommand, refused, shortened};
 use super::{Asking, Session, Taken};
 use crate::commands::number;
 use crate::console::rows::ClientRow;
@@ -49,51 +49,59 @@ impl Filter {
         match kind {
             "normal" | "pubsub" => self.kind = Some(kind.to_owned()),
             "master" | "replica" | "slave" => self.none = true,
-            _ => return Err(format!("ERR Unknown client type '{}'", super::shortened(kind))),
+            _ => return Err(format!("ERR Unknown client type '{}'", shortened(kind))),
         }
         Ok(())
     }
 }
 
 impl Session {
-    pub(super) fn client(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+    pub(super) fn client(
+        &mut self,
+        what: ClientCommand,
+        command: Command<'_>,
+        client: &Asking,
+    ) -> Taken {
         let argument = || command.get(2).unwrap_or_default();
-        let is = |word: &[u8]| argument().eq_ignore_ascii_case(word);
         let mut out = Vec::new();
-        match (&*sub_command(&command), command.len()) {
-            ("ID", 2) => put_integer(&mut out, self.id()),
-            ("GETNAME", 2) if self.card.name.borrow().is_empty() => {
+        match what {
+            ClientCommand::Id => put_integer(&mut out, self.id()),
+            ClientCommand::GetName if self.card.name.borrow().is_empty() => {
                 put_null(&mut out, self.version);
             }
-            ("GETNAME", 2) => put_bulk(&mut out, &self.card.name.borrow()),
-            ("SETNAME", 3) => {
+            ClientCommand::GetName => put_bulk(&mut out, &self.card.name.borrow()),
+            ClientCommand::SetName => {
                 check_name(argument())?;
                 *self.card.name.borrow_mut() = argument().to_vec();
                 put_simple(&mut out, b"OK");
             }
-            ("SETINFO", 4) => {
+            ClientCommand::SetInfo => {
                 self.set_info(argument(), command.get(3).unwrap_or_default())?;
                 put_simple(&mut out, b"OK");
             }
-            ("TRACKING", 3..) => return self.track(&command, client),
-            ("TRACKINGINFO", 2) => self.put_tracking(&mut out),
-            ("GETREDIR", 2) => self.put_redirect(&mut out),
-            ("CACHING", 3) => return self.cache(argument(), client),
-            ("INFO", 2) => {
+            ClientCommand::Tracking => return self.track(&command, client),
+            ClientCommand::TrackingInfo => self.put_tracking(&mut out),
+            ClientCommand::GetRedir => self.put_redirect(&mut out),
+            ClientCommand::Caching => return self.cache(argument(), client),
+            ClientCommand::Info => {
                 let row = self.front.row(&self.card, Some(client.standing()));
                 put_verbatim(&mut out, &format!("{}\n", row.line()), self.version);
             }
-            ("REPLY", 3) => self.reply(argument(), &mut out, client)?,
-            ("NO-EVICT" | "NO-TOUCH", 3) if is(b"OFF") => put_simple(&mut out, b"OK"),
-            ("LIST", _) => return self.list(&command, client),
-            ("KILL", 3..) => return self.kill(&command, client),
-            ("PAUSE", 3 | 4) => return self.pause(&command, client),
-            ("UNBLOCK", 3 | 4) => return self.unblock(&command, client),
-            ("UNPAUSE", 2) => {
+            ClientCommand::Reply => self.reply(argument(), &mut out, client)?,
+            ClientCommand::StaysOff if argument().eq_ignore_ascii_case(b"OFF") => {
+                put_simple(&mut out, b"OK");
+            }
+            ClientCommand::StaysOff => {
+                return Err(refused("CLIENT", &text(&command, 1).to_ascii_uppercase()));
+            }
+            ClientCommand::List => return self.list(&command, client),
+            ClientCommand::Kill => return self.kill(&command, client),
+            ClientCommand::Pause => return self.pause(&command, client),
+            ClientCommand::Unblock => return self.unblock(&command, client),
+            ClientCommand::Unpause => {
                 self.set_pause(None, client);
                 return Ok(());
             }
-            _ => return Err(unserved("CLIENT", &command)),
         }
         self.say(&out, client);
         Ok(())
@@ -106,7 +114,7 @@ impl Session {
         let (name, kept) = match &*option.to_ascii_lowercase() {
             "lib-name" => ("lib-name", &mut library.name),
             "lib-ver" => ("lib-ver", &mut library.version),
-            _ => return Err(format!("ERR Unrecognized option '{}'", super::shortened(&option))),
+            _ => return Err(format!("ERR Unrecognized option '{}'", shortened(&option))),
         };
         check_length(value)?;
         if !is_one_word(value) {

@@ -1,10 +1,11 @@
 //! Commands that end with a large value go to their server as they come.
 
-use flow::service::Request;
+use flow::service::{Affinity, Request, Route};
 use wire::resp::{Command, Commands};
 
-use super::{Asking, Session, own};
-use crate::commands::{self, Do, Keys, Spec};
+use super::dispatch::{CommandFacts, may_stream};
+use super::{Asking, Session};
+use crate::commands::{self, Spec};
 
 /// From so many bytes on a command that ends with a large value is not kept until it is whole, and
 /// one that ends otherwise keeps nobody waiting.
@@ -50,7 +51,7 @@ impl Session {
             self.writes(home.server);
             // Its bytes are gone when it is answered, so it is not asked again.
             let request = self.request(home, bytes);
-            client.stream(Request { own: true, stays: true, ..request }, rest);
+            client.stream(Request { route: Route::Own(Affinity::Step), ..request }, rest);
             self.front.metrics.leased.inc();
             bytes.len()
         })
@@ -65,18 +66,14 @@ impl Session {
         let coming = commands.coming(bytes)?;
         let total = coming.total.filter(|total| *total >= LARGE)?;
         let (spec, number) = commands::find_numbered(coming.command.get(0)?)?;
-        let count = i64::try_from(coming.args).ok()?;
-        let least = i64::from(spec.arity);
-        let fits = if least > 0 { count == least } else { count >= -least };
-        let is_plain = spec.what == Do::Write && spec.keys == Keys::At(1);
         let key = coming.command.get(1)?;
         let rest = total.checked_sub(bytes.len() as u64).filter(|rest| *rest > 0)?;
         self.front.look();
-        let is_taken =
-            || self.front.shared.fleet.is_taken(number, || vec![self.front.home(key).server]);
-        let may = own::may(spec, &coming.command, false, self.identity);
-        let may = self.identity.is_some() && may.is_ok() && self.check_mode(spec).is_ok();
-        let goes = may && fits && is_plain && self.transaction.is_none() && !is_taken();
+        let fleet = &self.front.shared.fleet;
+        let is_taken_away = fleet.is_taken(number, || vec![self.front.home(key).server]);
+        let command = &coming.command;
+        let facts = CommandFacts { spec: Some(spec), command, is_for_admins: false, is_taken_away };
+        let goes = may_stream(&facts, coming.args, &self.standing());
         goes.then_some((spec, number, coming.command, rest))
     }
 }

@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 use wire::resp::{Command, Version, put_array, put_bulk, put_integer, put_map};
 
 use super::clients::check_name;
+use super::dispatch::{Change, shortened};
 use super::passed::{Check, Unnamed};
 use super::{Asking, Session, Taken, join};
 use crate::commands::number;
@@ -127,7 +128,7 @@ impl Session {
                 }
                 _ => {
                     let option = String::from_utf8_lossy(option);
-                    let option = super::shortened(&option);
+                    let option = shortened(&option);
                     return Err(format!("ERR Syntax error in HELLO option '{option}'"));
                 }
             }
@@ -135,11 +136,8 @@ impl Session {
         if let Some(name) = name {
             check_name(name)?;
         }
-        if version != self.version && !self.transaction.is_none() {
-            return Err("ERR weir: HELLO cannot change the protocol while keys are watched".into());
-        }
         if version != self.version {
-            self.check_tracking("HELLO with another protocol")?;
+            self.standing().allows(Change::Protocol)?;
         }
         let hello = Hello { version, name: name.map(<[u8]>::to_vec) };
         if let Some((user, password)) = login

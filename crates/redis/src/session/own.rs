@@ -2,30 +2,9 @@
 
 use wire::resp::{Command, put_array, put_bulk, put_map, put_simple};
 
-use super::parts::{sub_command, unserved};
+use super::dispatch::{Change, OwnAnswer, is_before_login};
 use super::{Asking, Session, Taken};
 use crate::commands::{Do, OwnCommand, Spec, number};
-use crate::front::Home;
-use crate::users::Identity;
-
-/// Commands that show or touch what is everybody's, of those that are served at all.
-const DANGEROUS: [&str; 7] =
-    ["FLUSHALL", "FLUSHDB", "KEYS", "LATENCY", "MONITOR", "SLOWLOG", "WEIR"];
-/// Sub-commands that do.
-const DANGEROUS_PARTS: [(&str, &[&str]); 3] = [
-    ("CLIENT", &["KILL", "LIST", "PAUSE", "UNBLOCK", "UNPAUSE"]),
-    ("FUNCTION", &["KILL"]),
-    ("SCRIPT", &["KILL"]),
-];
-
-/// What a server says to what only nodes of a Cluster serve.
-pub(super) const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
-
-/// Whether a client may say this before it has logged in.
-pub(super) fn is_before_login(spec: &Spec) -> bool {
-    use OwnCommand::{Auth, Hello, Quit, Reset};
-    matches!(spec.what, Do::Own(Auth | Hello | Quit | Reset))
-}
 
 /// Whether `MONITOR` shows it: what logs in, and what would change a server, may have secrets.
 pub(super) fn is_shown(spec: &Spec) -> bool {
@@ -33,85 +12,47 @@ pub(super) fn is_shown(spec: &Spec) -> bool {
     !is_before_login(spec) && !may_tell
 }
 
-/// Whether a client may use a command, which the operator may have kept for administrators.
-pub(super) fn may(
-    spec: &Spec,
-    command: &Command<'_>,
-    is_kept: bool,
-    identity: Option<Identity>,
-) -> Taken {
-    // Most commands are none of these by what is done with them.
-    let is_plain = matches!(spec.what, Do::Read | Do::Write | Do::Split(_)) && !is_kept;
-    if is_plain || identity.is_some_and(|of| of.admin) {
-        return Ok(());
-    }
-    let part = || {
-        let (_, parts) = DANGEROUS_PARTS.iter().find(|(name, _)| *name == spec.name)?;
-        let part = sub_command(command);
-        parts.contains(&&*part).then(|| format!("{} {part}", spec.name))
-    };
-    let whole = is_kept || DANGEROUS.contains(&spec.name);
-    match whole.then(|| spec.name.to_owned()).or_else(part) {
-        Some(name) => Err(format!("NOPERM weir: {name} is for users with admin = true")),
-        None => Ok(()),
-    }
-}
-
 impl Session {
     pub(super) fn answer(
         &mut self,
-        own: OwnCommand,
+        answer: OwnAnswer,
         command: Command<'_>,
         client: &Asking,
     ) -> Taken {
-        use OwnCommand as Own;
+        let word = || command.get(1).unwrap_or_default();
         let mut out = Vec::new();
-        match own {
-            // What the server said before, the client hears before.
-            Own::Ping | Own::Echo if self.is_tracking() && !self.is_in_subscribed_mode() => {
-                self.ask_all_tracked(command.bytes(), client);
-                return Ok(());
-            }
-            Own::Ping | Own::Echo => match (command.get(1), command.len()) {
-                (_, 3..) => return Err(arity("ping")),
-                (message, _) if own == Own::Ping && self.is_in_subscribed_mode() => {
-                    put_array(&mut out, 2);
-                    put_bulk(&mut out, b"pong");
-                    put_bulk(&mut out, message.unwrap_or_default());
-                }
-                (Some(message), _) => put_bulk(&mut out, message),
-                (None, _) => put_simple(&mut out, b"PONG"),
-            },
-            Own::Auth => return self.auth(command, client),
-            Own::Hello => return self.hello(command, client),
-            Own::Select => self.select(command, &mut out)?,
-            Own::Quit => {
-                self.is_over = true;
-                put_simple(&mut out, b"OK");
-            }
-            Own::Reset => {
-                self.reset(client);
-                return Ok(());
-            }
-            Own::Client => return self.client(command, client),
-            Own::Weir => return self.console(command, client),
-            Own::Monitor => {
-                self.monitor(client);
-                return Ok(());
-            }
-            Own::Slowlog => self.slowlog(command, &mut out)?,
-            Own::Latency => self.latency(command, &mut out)?,
-            Own::Info => {
+        match answer {
+            OwnAnswer::Auth => return self.auth(command, client),
+            OwnAnswer::Client(what) => return self.client(what, command, client),
+            OwnAnswer::ConfigGet => self.config_get(command, &mut out),
+            OwnAnswer::Console => return self.console(command, client),
+            OwnAnswer::Echo => put_bulk(&mut out, word()),
+            OwnAnswer::Hello => return self.hello(command, client),
+            OwnAnswer::Info => {
                 self.info(&command, client);
                 return Ok(());
             }
-            Own::Config => self.config(command, &mut out)?,
-            Own::Command => {
-                let any = Home::at(self.front.any_server());
-                self.ask_one(any, true, command, client);
+            OwnAnswer::Latency(what) => self.latency(what, command, &mut out),
+            OwnAnswer::Monitor => {
+                self.monitor(client);
                 return Ok(());
             }
-            Own::ClusterMode => return Err(NO_CLUSTER.to_owned()),
+            OwnAnswer::Pong => put_simple(&mut out, b"PONG"),
+            OwnAnswer::PongAsMessage => {
+                put_array(&mut out, 2);
+                put_bulk(&mut out, b"pong");
+                put_bulk(&mut out, word());
+            }
+            OwnAnswer::Quit => {
+                self.is_over = true;
+                put_simple(&mut out, b"OK");
+            }
+            OwnAnswer::Reset => {
+                self.reset(client);
+                return Ok(());
+            }
+            OwnAnswer::Select => self.select(command, &mut out)?,
+            OwnAnswer::Slowlog(what) => self.slowlog(what, command, &mut out)?,
         }
         self.say(&out, client);
         Ok(())
@@ -142,21 +83,15 @@ impl Session {
         let databases = self.front.in_force.load().databases;
         let wanted = u32::try_from(wanted).ok().filter(|wanted| *wanted < databases);
         let wanted = wanted.ok_or_else(|| "ERR DB index is out of range".to_owned())?;
-        if wanted != self.database && !self.transaction.is_none() {
-            return Err("ERR weir: SELECT is refused while keys are watched".to_owned());
-        }
         if wanted != self.database {
-            self.check_tracking("SELECT of another database")?;
+            self.standing().allows(Change::Database)?;
         }
         self.database = wanted;
         put_simple(out, b"OK");
         Ok(())
     }
 
-    fn config(&self, command: Command<'_>, out: &mut Vec<u8>) -> Taken {
-        if sub_command(&command) != "GET" || command.len() < 3 {
-            return Err(unserved("CONFIG", &command));
-        }
+    fn config_get(&self, command: Command<'_>, out: &mut Vec<u8>) {
         let in_force = self.front.in_force.load();
         let known = [
             ("appendonly", "no".to_owned()),
@@ -175,10 +110,5 @@ impl Session {
             put_bulk(out, name.as_bytes());
             put_bulk(out, value.as_bytes());
         }
-        Ok(())
     }
-}
-
-pub(super) fn arity(name: &str) -> String {
-    format!("ERR wrong number of arguments for '{name}' command")
 }

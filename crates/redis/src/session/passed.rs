@@ -9,6 +9,7 @@ use std::rc::Rc;
 use flow::service::Apart;
 use wire::resp::Command;
 
+use super::dispatch::Change;
 use super::login::{LoggedIn, Login, Outcome};
 use super::{Asking, Session, Taken};
 use crate::front::{Front, InForce};
@@ -137,16 +138,10 @@ impl Session {
     pub(super) fn may_change_user(&self) -> Taken {
         // It may be who no user is any more since a reload.
         let is_another = self.account.is_of_client();
-        match () {
-            () if !is_another && !self.front.in_force.load().users.servers_know_users() => Ok(()),
-            () if !self.transaction.is_none() => {
-                Err("ERR weir: a login is refused while keys are watched".to_owned())
-            }
-            () if self.is_subscribed() => {
-                Err("ERR weir: a login is refused while the client is subscribed".to_owned())
-            }
-            () => self.check_tracking("a login"),
+        if !is_another && !self.front.in_force.load().users.servers_know_users() {
+            return Ok(());
         }
+        Ok(self.standing().allows(Change::User)?)
     }
 }
 

@@ -7,11 +7,11 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use flow::service::Request;
-use wire::resp::Command;
+use flow::service::{Effect, Request};
 
-use super::{Asking, Session};
-use crate::commands::{self, Spec};
+use super::dispatch::ClientStanding;
+use super::{Asking, ListedCommand, Session};
+use crate::commands;
 use crate::front::Home;
 use crate::server::Place;
 
@@ -27,66 +27,43 @@ pub(super) enum Wrote {
     AnsweredBy(Instant),
 }
 
-/// What holds for a read, and for its client, as it is asked.
-#[derive(Debug, Clone, Copy)]
-struct ReadStanding {
-    /// It is one of those that may be shared.
-    is_shared: bool,
-    /// More commands of its client have come behind it: they would wait for it.
-    has_more: bool,
-    /// Its client is told of keys that change, and its server is to know what it has read.
-    tracks: bool,
-    /// Its client is in `MULTI`, or watches keys.
-    is_within: bool,
-}
-
-impl ReadStanding {
-    fn may_share(self) -> bool {
-        self.is_shared && !self.has_more && !self.tracks && !self.is_within
-    }
-}
-
 impl Session {
     /// Asks a server, or a replica of it, for what changes nothing.
-    pub(super) fn ask_read(&self, spec: &Spec, home: Home, command: Command<'_>, client: &Asking) {
-        let request = self.read(spec, home, command.bytes(), client);
-        let judged = request.judged || self.is_judged(&command);
-        let is_large = self.is_too_large(&command);
-        self.send(Request { judged, ..request }, is_large, client);
+    pub(super) fn ask_read(&self, home: Home, of: &ListedCommand<'_>, client: &Asking) {
+        let request = self.read(home, of, of.command.bytes(), client);
+        let judge = self.judge(&request, &of.command);
+        let is_large = self.is_too_large(&of.command);
+        self.send(Request { judge, ..request }, is_large, client);
     }
 
     /// What is asked for what changes nothing.
     pub(super) fn read(
         &self,
-        spec: &Spec,
         home: Home,
+        of: &ListedCommand<'_>,
         bytes: impl Into<Rc<[u8]>>,
         client: &Asking,
     ) -> Request {
-        let shares = self.shares_reads();
-        let request = Request { repeats: true, shares, ..self.request(home, bytes) };
-        let Some(replica) = self.replica(spec, home, client) else { return request };
+        let effect = if self.shares_read(&of.standing) { Effect::Shares } else { Effect::Repeats };
+        let request = Request { effect, ..self.request(home, bytes) };
+        let Some(replica) = self.replica(home, of, client) else { return request };
         let place = Place { reads: true, ..self.place(replica) };
         let server = self.front.fabric.service().number(&self.account, place);
         // A replica may say that it can not be read.
-        Request { server, judged: true, ..request }
+        Request { server, judge: request.judge.by_service(), ..request }
     }
 
     /// Whether the read that is under way may be asked once for this client and others.
-    fn shares_reads(&self) -> bool {
-        let standing = ReadStanding {
-            is_shared: commands::is_shared(self.number),
-            has_more: self.has_more,
-            tracks: self.is_tracking(),
-            is_within: !self.transaction.is_none(),
-        };
-        standing.may_share() && self.front.in_force.load().share_reads
+    fn shares_read(&self, standing: &ClientStanding) -> bool {
+        commands::is_shared(self.number)
+            && standing.may_share_read(self.has_more)
+            && self.front.in_force.load().share_reads
     }
 
     /// The replica that answers a read; each client keeps to one for as long as it is there.
-    fn replica(&self, spec: &Spec, home: Home, client: &Asking) -> Option<usize> {
-        let wants = self.identity.is_some_and(|of| of.reads_replicas) && spec.may_read_replicas();
-        if !wants || self.is_tracking() {
+    fn replica(&self, home: Home, of: &ListedCommand<'_>, client: &Asking) -> Option<usize> {
+        let wants = self.identity.is_some_and(|identity| identity.reads_replicas);
+        if !wants || !of.spec.may_read_replicas() || !of.standing.may_read_replicas() {
             return None;
         }
         let view = self.front.fabric.service().view();
@@ -104,25 +81,5 @@ impl Session {
             Wrote::AnsweredBy(at) => at,
         };
         view.covers(replica)?.has(&self.front.shared.fleet, answered).then_some(replica)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ReadStanding;
-
-    #[test]
-    fn only_a_plain_read_by_itself_is_shared() {
-        let plain =
-            ReadStanding { is_shared: true, has_more: false, tracks: false, is_within: false };
-        assert!(plain.may_share());
-        for not in [
-            ReadStanding { is_shared: false, ..plain },
-            ReadStanding { has_more: true, ..plain },
-            ReadStanding { tracks: true, ..plain },
-            ReadStanding { is_within: true, ..plain },
-        ] {
-            assert!(!not.may_share(), "{not:?}");
-        }
     }
 }

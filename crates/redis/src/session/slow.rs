@@ -3,7 +3,7 @@
 use wire::resp::{Command, put_array, put_bulk, put_integer, put_map, put_simple};
 
 use super::console::{SLOW_SHOWN, put_moment};
-use super::parts::{sub_command, unserved};
+use super::dispatch::{LatencyCommand, SlowlogCommand};
 use super::{Session, Taken};
 use crate::commands::number;
 use crate::console::put_help;
@@ -34,10 +34,15 @@ const LATENCY_HELP: [&str; 9] = [
 ];
 
 impl Session {
-    pub(super) fn slowlog(&self, command: Command<'_>, out: &mut Vec<u8>) -> Taken {
+    pub(super) fn slowlog(
+        &self,
+        what: SlowlogCommand,
+        command: Command<'_>,
+        out: &mut Vec<u8>,
+    ) -> Taken {
         let log = &self.front.shared.desk.slow;
-        match (&*sub_command(&command), command.len()) {
-            ("GET", 2 | 3) => {
+        match what {
+            SlowlogCommand::Get => {
                 let count = match command.get(2).map(number) {
                     None => SLOW_SHOWN,
                     Some(Some(-1)) => usize::MAX,
@@ -58,23 +63,22 @@ impl Session {
                     put_bulk(out, of.name.as_bytes());
                 }
             }
-            ("LEN", 2) => put_integer(out, i64::try_from(log.len()).unwrap_or(i64::MAX)),
-            ("RESET", 2) => {
+            SlowlogCommand::Len => put_integer(out, i64::try_from(log.len()).unwrap_or(i64::MAX)),
+            SlowlogCommand::Reset => {
                 log.clear();
                 put_simple(out, b"OK");
             }
-            ("HELP", 2) => put_help(out, &SLOWLOG_HELP),
-            _ => return Err(unserved("SLOWLOG", &command)),
+            SlowlogCommand::Help => put_help(out, &SLOWLOG_HELP),
         }
         Ok(())
     }
 
-    pub(super) fn latency(&self, command: Command<'_>, out: &mut Vec<u8>) -> Taken {
+    pub(super) fn latency(&self, what: LatencyCommand, command: Command<'_>, out: &mut Vec<u8>) {
         let log = &self.front.shared.desk.slow;
         let is_event = |at: usize| command.get(at).is_some_and(|word| word == EVENT);
         let millis = |of: std::time::Duration| i64::try_from(of.as_millis()).unwrap_or(i64::MAX);
-        match (&*sub_command(&command), command.len()) {
-            ("LATEST", 2) => {
+        match what {
+            LatencyCommand::Latest => {
                 let last = log.newest(1);
                 put_array(out, last.len());
                 for of in &last {
@@ -85,7 +89,7 @@ impl Session {
                     put_integer(out, millis(log.longest()));
                 }
             }
-            ("HISTORY", 3) => {
+            LatencyCommand::History => {
                 let mut all = if is_event(2) { log.newest(usize::MAX) } else { Vec::new() };
                 all.reverse();
                 put_array(out, all.len());
@@ -95,7 +99,7 @@ impl Session {
                     put_integer(out, millis(of.ran));
                 }
             }
-            ("RESET", _) => {
+            LatencyCommand::Reset => {
                 let is_meant = command.len() == 2 || (2..command.len()).any(is_event);
                 let had_some = is_meant && !log.is_empty();
                 if is_meant {
@@ -103,11 +107,9 @@ impl Session {
                 }
                 put_integer(out, i64::from(had_some));
             }
-            ("HISTOGRAM", _) => self.latency_histogram(&command, out),
-            ("HELP", 2) => put_help(out, &LATENCY_HELP),
-            _ => return Err(unserved("LATENCY", &command)),
+            LatencyCommand::Histogram => self.latency_histogram(&command, out),
+            LatencyCommand::Help => put_help(out, &LATENCY_HELP),
         }
-        Ok(())
     }
 
     /// As a server answers it, of what Weir has measured.

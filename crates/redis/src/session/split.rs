@@ -5,7 +5,7 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 use wire::resp::{Command, put_command};
 
-use super::{Asking, Session, Taken, join};
+use super::{Asking, ListedCommand, Session, Taken, join};
 use crate::commands::{Positions, Spec, Split};
 use crate::front::Home;
 
@@ -19,27 +19,21 @@ struct Part<'a> {
 }
 
 impl Session {
-    pub(super) fn split(
-        &self,
-        how: Split,
-        spec: &'static Spec,
-        command: Command<'_>,
-        positions: &Positions,
-        client: &Asking,
-    ) -> Taken {
+    pub(super) fn split(&self, how: Split, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+        let ListedCommand { spec, command, positions, .. } = *of;
         let reads = matches!(how, Split::Mget | Split::SumRead);
         let is_even = command.len() % 2 == 1;
         if how == Split::Mset && !is_even {
             return Err("ERR wrong number of arguments for 'mset' command".to_owned());
         }
-        if let Ok(Some(home)) = self.home_of(&command, positions) {
+        if let Ok(Some(home)) = self.home_of(&command, &positions) {
             match reads {
-                true => self.ask_read(spec, home, command, client),
+                true => self.ask_read(home, of, client),
                 false => self.ask_one(home, false, command, client),
             }
             return Ok(());
         }
-        let (parts, order) = self.parts(how, spec, &command, positions);
+        let (parts, order) = self.parts(how, spec, &command, &positions);
         if !reads {
             parts.iter().for_each(|part| self.writes(part.home.server));
         }
@@ -51,7 +45,7 @@ impl Session {
                 Vec::with_capacity(part.words.iter().map(|word| word.len() + ROOM).sum());
             put_command(&mut bytes, part.words.iter());
             match reads {
-                true => self.read(spec, part.home, bytes, client),
+                true => self.read(part.home, of, bytes, client),
                 false => self.request(part.home, bytes),
             }
         };

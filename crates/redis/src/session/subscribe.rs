@@ -6,10 +6,9 @@ use std::rc::Rc;
 use flow::service::Apart;
 use wire::resp::{Command, Version, put_array, put_bulk, put_integer};
 
-use super::own::arity;
-use super::parts::{sub_command, unserved};
+use super::dispatch::{PubsubCommand, Subscription};
 use super::{Asking, Session, Taken, join};
-use crate::commands::{Do, Kind, OwnCommand, Spec};
+use crate::commands::Kind;
 use crate::front::Home;
 use crate::hub::{Hub, Member, Name, Places};
 use crate::servers::Servers;
@@ -47,37 +46,19 @@ impl Subscribed {
 }
 
 impl Session {
-    /// Whether it is in the mode of RESP2 in which little else than messages can be understood.
-    pub(super) fn is_in_subscribed_mode(&self) -> bool {
-        self.version == Version::Two && self.is_subscribed()
-    }
-
-    /// Why something cannot be said in that mode; an error without its first word.
-    pub(super) fn check_mode(&self, spec: &Spec) -> Result<(), String> {
-        let is_allowed = matches!(
-            spec.what,
-            Do::Subscribe(_)
-                | Do::Unsubscribe(_)
-                | Do::Own(OwnCommand::Ping | OwnCommand::Quit | OwnCommand::Reset)
-        );
-        if is_allowed || !self.is_in_subscribed_mode() {
-            return Ok(());
+    /// Whether it is subscribed to anything, and what that means for what it may say.
+    pub(super) fn subscription(&self) -> Subscription {
+        let is_subscribed = self.subscribed.as_ref().is_some_and(|of| of.member.count() > 0);
+        match self.version {
+            _ if !is_subscribed => Subscription::None,
+            Version::Two => Subscription::Mode,
+            Version::Three => Subscription::Pushed,
         }
-        let name = spec.name.to_ascii_lowercase();
-        Err(format!(
-            "Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
-             are allowed in this context"
-        ))
     }
 
     /// Where it hears: with others of the same account.
     fn hub(&self) -> Rc<Hub> {
         self.front.hubs.of(&self.account)
-    }
-
-    /// Whether it is subscribed to anything.
-    pub(super) fn is_subscribed(&self) -> bool {
-        self.subscribed.as_ref().is_some_and(|of| of.member.count() > 0)
     }
 
     fn member(&mut self, client: &Asking) -> Rc<Member> {
@@ -136,20 +117,17 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn pubsub(&self, command: Command<'_>, client: &Asking) -> Taken {
-        match &*sub_command(&command) {
-            "CHANNELS" | "SHARDCHANNELS" => self.each(true, command, join::distinct, client),
-            "HELP" => {
+    pub(super) fn pubsub(&self, what: PubsubCommand, command: Command<'_>, client: &Asking) {
+        match what {
+            PubsubCommand::Channels => self.each(true, command, join::distinct, client),
+            PubsubCommand::Help => {
                 let any = Home::at(self.front.any_server());
                 self.ask_one(any, true, command, client);
             }
-            "NUMSUB" => self.count(Kind::Channel, &command, client),
-            "SHARDNUMSUB" => self.count(Kind::Shard, &command, client),
-            "NUMPAT" if command.len() > 2 => return Err(arity("pubsub|numpat")),
-            "NUMPAT" => self.count_patterns(client),
-            _ => return Err(unserved("PUBSUB", &command)),
+            PubsubCommand::NumSub => self.count(Kind::Channel, &command, client),
+            PubsubCommand::ShardNumSub => self.count(Kind::Shard, &command, client),
+            PubsubCommand::NumPat => self.count_patterns(client),
         }
-        Ok(())
     }
 
     /// Counts those who are subscribed to channels. Servers would count Weir's connections.

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use flow::service::Request;
 use wire::resp::{Command, put_command, put_integer};
 
+use super::dispatch::{Change, TransactionStanding};
 use super::{Asking, Session, Taken};
 use crate::commands;
 use crate::front::Front;
@@ -92,13 +93,9 @@ impl Drop for Hearing {
 }
 
 impl Session {
-    pub(super) fn is_tracking(&self) -> bool {
-        self.tracking.is_some()
-    }
-
     /// Lets go of a connection that the client has for itself, unless it tracks by it.
     pub(super) fn release(&self, place: usize, client: &Asking) {
-        if !self.is_tracking() {
+        if self.tracking.is_none() {
             client.release(place);
         }
     }
@@ -111,7 +108,7 @@ impl Session {
         if of.terms.state.get() == State::Refused {
             return self.end_tracking();
         }
-        if !self.transaction.is_begun() {
+        if self.transaction.standing() != TransactionStanding::Begun {
             let is_client = name.eq_ignore_ascii_case(b"CLIENT");
             of.caches.set(!is_client && of.caches_next.take());
             of.told.borrow_mut().clear();
@@ -134,11 +131,11 @@ impl Session {
 
     /// `CLIENT TRACKING`.
     pub(super) fn track(&mut self, command: &Command<'_>, client: &Asking) -> Taken {
-        match (options::read(command)?, self.is_tracking()) {
+        match (options::read(command)?, self.tracking.is_some()) {
             (Some(wanted), _) => return self.begin_tracking(wanted, client),
             (None, false) => self.say_ok(client),
             (None, true) => {
-                self.check_watches()?;
+                self.standing().allows(Change::Tracking)?;
                 self.ask_all_tracked(&off(), client);
                 self.end_tracking();
             }
@@ -147,7 +144,7 @@ impl Session {
     }
 
     fn begin_tracking(&mut self, wanted: Wanted, client: &Asking) -> Taken {
-        self.check_watches()?;
+        self.standing().allows(Change::Tracking)?;
         let before = self.tracking.as_ref().map(|of| of.terms.options.borrow());
         let options = wanted.after(before.as_deref())?;
         drop(before);
@@ -196,13 +193,6 @@ impl Session {
         of.places.iter().map(|place| self.request_at(*place, Rc::clone(&bytes))).collect()
     }
 
-    fn check_watches(&self) -> Taken {
-        match self.transaction.is_none() {
-            true => Ok(()),
-            false => Err("ERR weir: CLIENT TRACKING is refused while keys are watched".to_owned()),
-        }
-    }
-
     /// Asks all servers by the connections that are tracked by: what any of them said before, the
     /// client hears before the answer.
     pub(super) fn ask_all_tracked(&self, bytes: &[u8], client: &Asking) {
@@ -223,7 +213,7 @@ impl Session {
 
     /// `CLIENT GETREDIR`.
     pub(super) fn put_redirect(&self, out: &mut Vec<u8>) {
-        put_integer(out, if self.is_tracking() { 0 } else { -1 });
+        put_integer(out, if self.tracking.is_some() { 0 } else { -1 });
     }
 
     /// `CLIENT TRACKINGINFO`.
@@ -234,14 +224,6 @@ impl Session {
                 of.terms.options.borrow().put_info(is_caching, self.version, out);
             }
             None => options::put_off(self.version, out),
-        }
-    }
-
-    /// What would change the connections is refused while the client tracks by them.
-    pub(super) fn check_tracking(&self, what: &str) -> Taken {
-        match self.is_tracking() {
-            true => Err(format!("ERR weir: {what} is refused while CLIENT TRACKING is on")),
-            false => Ok(()),
         }
     }
 
@@ -259,9 +241,10 @@ impl Session {
         if of.caches.get() && !of.told.borrow().contains(&place) {
             of.told.borrow_mut().push(place);
             let caching = Request::new(place, of.terms.options.borrow().caching());
-            of.tell_caching(Request { own: true, tag: tag_of_client(), ..caching });
+            let route = caching.route.own();
+            of.tell_caching(Request { route, tag: tag_of_client(), ..caching });
         }
-        Request { own: true, ..request }
+        Request { route: request.route.own(), ..request }
     }
 }
 

@@ -6,13 +6,12 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use flow::service::Request;
+use flow::service::{Affinity, Effect, Request, Route};
 use wire::resp::{Command, put_array, put_command, put_simple};
 
-use super::own::NO_CLUSTER;
-use super::parts::{Managing, managing, refused, sub_command, unserved};
-use super::{Asking, Session, Taken, join};
-use crate::commands::{self, Do, OwnCommand, Positions, Spec};
+use super::dispatch::{StepEffect, TransactionStanding};
+use super::{Asking, ListedCommand, Session, Taken, join};
+use crate::commands::{self, Positions, TransactionCommand};
 use crate::front::Home;
 
 /// What waits here for the first key of its transaction, in bytes.
@@ -20,15 +19,10 @@ const WAITING_BYTES_MAX: usize = 64 << 10;
 
 const ABORTED: &str = "EXECABORT Transaction discarded because of previous errors.";
 
-/// What a step of a transaction does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// It changes nothing at its server.
-    Reads,
-    /// It may change something there.
-    Writes,
-    /// It may change something, and what it leaves on its connection is not known.
-    Unknown,
+impl StepEffect {
+    fn route(self) -> Route {
+        Route::Own(if self == Self::Unknown { Affinity::Taint } else { Affinity::Step })
+    }
 }
 
 /// How far a client's transaction is.
@@ -110,17 +104,12 @@ impl Drop for Granting {
 }
 
 impl Transaction {
-    pub(super) fn is_none(&self) -> bool {
-        *self == Self::None
-    }
-
-    pub(super) fn is_begun(&self) -> bool {
-        matches!(self, Self::Begun { .. })
-    }
-
-    /// The place where keys are watched.
-    pub(super) fn watched(&self) -> Option<usize> {
-        if let Self::Watching { place, .. } = self { Some(*place) } else { None }
+    pub(super) fn standing(&self) -> TransactionStanding {
+        match self {
+            Self::None => TransactionStanding::None,
+            Self::Watching { place, .. } => TransactionStanding::Watching { place: *place },
+            Self::Begun { .. } => TransactionStanding::Begun,
+        }
     }
 
     /// A command was refused.
@@ -137,73 +126,41 @@ impl Transaction {
 }
 
 impl Session {
-    /// A step of a transaction.
+    /// What begins a transaction, ends it, or says which keys it depends on.
     pub(super) fn steps(
         &mut self,
-        spec: &'static Spec,
-        command: Command<'_>,
-        positions: &Positions,
+        what: TransactionCommand,
+        of: &ListedCommand<'_>,
         client: &Asking,
     ) -> Taken {
-        match spec.what {
-            // A server refuses a nested one in its own words; with Valkey it ends the transaction.
-            Do::Multi if self.transaction.is_begun() && self.front.only().is_some() => {
-                return self.queue(spec, command, positions, client);
-            }
-            Do::Multi => self.begin(client),
-            Do::Exec => self.execute(client),
-            Do::Discard => self.discard(client),
-            // Within a transaction a server refuses it, in its own words.
-            Do::Watch if !self.transaction.is_begun() => {
-                return self.watch(command, positions, client);
-            }
-            _ if self.transaction.is_begun() => {
-                return self.queue(spec, command, positions, client);
-            }
-            _ => self.unwatch(client),
+        match what {
+            TransactionCommand::Multi => self.begin(client),
+            TransactionCommand::Exec => self.execute(client),
+            TransactionCommand::Discard => self.discard(client),
+            TransactionCommand::Watch => return self.watch(of, client),
+            TransactionCommand::Unwatch => self.unwatch(client),
         }
         Ok(())
     }
 
     fn begin(&mut self, client: &Asking) {
         let place = match &self.transaction {
-            Transaction::Begun { .. } => {
-                return self.refuse("ERR MULTI calls can not be nested", client);
-            }
             Transaction::Watching { place, .. } => Some(*place),
+            Transaction::Begun { .. } => return,
             Transaction::None => None,
         };
         match place {
-            Some(place) => self.ask_own(place, &[b"MULTI"], true, client),
+            Some(place) => self.ask_own(place, &[b"MULTI"], Effect::Harmless, client),
             None => self.say_ok(client),
         }
         let (waiting, has_failed, writes) = (Vec::new(), false, false);
         self.transaction = Transaction::Begun { place, waiting, has_failed, writes };
     }
 
-    /// Queues a command of a transaction.
-    pub(super) fn queue(
-        &mut self,
-        spec: &'static Spec,
-        command: Command<'_>,
-        positions: &Positions,
-        client: &Asking,
-    ) -> Taken {
-        let may = self.may_queue(spec, &command)?;
-        if !may {
-            return Err(format!("ERR weir: {} is refused within MULTI", spec.name));
-        }
-        let step = match spec.what {
-            Do::Read | Do::StreamRead | Do::Own(_) | Do::Multi | Do::Watch => Step::Reads,
-            _ => Step::Writes,
-        };
-        self.queue_step(step, command, positions, client)
-    }
-
     /// Queues a command that may be a step of a transaction.
     pub(super) fn queue_step(
         &mut self,
-        step: Step,
+        step: StepEffect,
         command: Command<'_>,
         positions: &Positions,
         client: &Asking,
@@ -217,16 +174,17 @@ impl Session {
         let Transaction::Begun { place, waiting, writes, .. } = &mut self.transaction else {
             return Ok(());
         };
-        let (reads, taints) = (step == Step::Reads, step == Step::Unknown);
-        *writes |= !reads;
-        let harmless = !*writes;
+        let changes = step != StepEffect::Reads;
+        *writes |= changes;
+        let (route, effect, of_all) =
+            (step.route(), Effect::of_step(changes), Effect::of_step(*writes));
         match (*place, wanted) {
             (Some(place), wanted) if wanted.is_none_or(|(wanted, _)| wanted == place) => {
                 let request = match home {
                     Some(home) => self.request(home, command.bytes()),
                     None => self.request_at(place, command.bytes()),
                 };
-                client.ask(Request { own: true, stays: true, taints, harmless: reads, ..request });
+                client.ask(Request { route, effect, ..request });
                 self.front.metrics.leased.inc();
             }
             (Some(_), _) => {
@@ -239,7 +197,7 @@ impl Session {
                 let mut all = std::mem::take(waiting);
                 all.push(command.bytes().to_vec());
                 client.take(wanted);
-                let like = Request { harmless, taints, ..self.request(home, Vec::new()) };
+                let like = Request { effect: of_all, route, ..self.request(home, Vec::new()) };
                 self.ask_from_multi(&like, all, client);
             }
             (None, None) => {
@@ -256,35 +214,9 @@ impl Session {
         Ok(())
     }
 
-    /// Whether a command may be a step of a transaction; an error says why it may not.
-    fn may_queue(&self, spec: &Spec, command: &Command<'_>) -> Result<bool, String> {
-        Ok(match spec.what {
-            Do::Own(OwnCommand::ClusterMode) => {
-                // To its clients a Cluster is one server, which queues them and refuses them later.
-                if self.front.is_cluster() {
-                    return Err(NO_CLUSTER.to_owned());
-                }
-                true
-            }
-            Do::Own(own) => matches!(own, OwnCommand::Ping | OwnCommand::Echo),
-            Do::Wait | Do::Subscribe(_) | Do::Unsubscribe(_) | Do::Pubsub => false,
-            Do::All(_) | Do::Scan => self.front.only().is_some(),
-            Do::Script | Do::Function => {
-                check_managing(spec.name, command)?;
-                self.front.only().is_some()
-            }
-            _ => true,
-        })
-    }
-
     /// Sends `MULTI` and what was queued, as this request; the answer is that to the last.
     fn ask_from_multi(&self, like: &Request, queued: Vec<Vec<u8>>, client: &Asking) {
-        let own = |bytes: Vec<u8>| Request {
-            bytes: bytes.into(),
-            own: true,
-            stays: true,
-            ..like.clone()
-        };
+        let own = |bytes: Vec<u8>| Request { bytes: bytes.into(), ..like.clone() };
         let mut multi = Vec::new();
         put_command(&mut multi, [b"MULTI"].iter());
         let mut parts: Vec<_> = std::iter::once(multi).chain(queued).map(own).collect();
@@ -306,7 +238,7 @@ impl Session {
                 if has_failed {
                     self.ask_own_for(place, &[b"DISCARD"], join::error(ABORTED), client);
                 } else {
-                    self.ask_own(place, &[b"EXEC"], !writes, client);
+                    self.ask_own(place, &[b"EXEC"], Effect::of_step(writes), client);
                 }
                 self.release(place, client);
             }
@@ -323,14 +255,12 @@ impl Session {
                 waiting.push(exec);
                 let place = self.at(home.server);
                 client.take(place);
-                let like = Request { harmless: !writes, ..self.request(home, Vec::new()) };
+                let (effect, route) = (Effect::of_step(writes), StepEffect::Reads.route());
+                let like = Request { effect, route, ..self.request(home, Vec::new()) };
                 self.ask_from_multi(&like, waiting, client);
                 self.release(place, client);
             }
-            before => {
-                self.transaction = before;
-                self.refuse("ERR EXEC without MULTI", client);
-            }
+            before => self.transaction = before,
         }
     }
 
@@ -343,19 +273,17 @@ impl Session {
     fn discard(&mut self, client: &Asking) {
         match std::mem::replace(&mut self.transaction, Transaction::None) {
             Transaction::Begun { place: Some(place), .. } => {
-                self.ask_own(place, &[b"DISCARD"], true, client);
+                self.ask_own(place, &[b"DISCARD"], Effect::Harmless, client);
                 self.release(place, client);
             }
             Transaction::Begun { .. } => self.say_ok(client),
-            before => {
-                self.transaction = before;
-                self.refuse("ERR DISCARD without MULTI", client);
-            }
+            before => self.transaction = before,
         }
     }
 
-    fn watch(&mut self, command: Command<'_>, positions: &Positions, client: &Asking) -> Taken {
-        let request = self.request(self.only_home(&command, positions)?, command.bytes());
+    fn watch(&mut self, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+        let home = self.only_home(of)?;
+        let request = self.request(home, of.command.bytes());
         let place = request.server;
         let state = match &self.transaction {
             Transaction::Watching { place: watched, .. } if *watched != place => {
@@ -375,7 +303,8 @@ impl Session {
             granting.hear(&answer);
             answer
         };
-        let request = Request { own: true, stays: true, harmless: true, ..request };
+        let route = StepEffect::Reads.route();
+        let request = Request { route, effect: Effect::Harmless, ..request };
         client.ask_parts(vec![request], Rc::new(joined));
         self.front.metrics.leased.inc();
         Ok(())
@@ -392,13 +321,13 @@ impl Session {
     }
 
     fn unwatch(&mut self, client: &Asking) {
-        match self.transaction.watched() {
-            Some(place) => {
+        match self.transaction.standing() {
+            TransactionStanding::Watching { place } => {
                 self.transaction = Transaction::None;
-                self.ask_own(place, &[b"UNWATCH"], true, client);
+                self.ask_own(place, &[b"UNWATCH"], Effect::Harmless, client);
                 self.release(place, client);
             }
-            None => self.say_ok(client),
+            TransactionStanding::None | TransactionStanding::Begun => self.say_ok(client),
         }
     }
 
@@ -409,28 +338,33 @@ impl Session {
             Transaction::Begun { place: Some(place), .. } => (place, "DISCARD"),
             Transaction::None | Transaction::Begun { place: None, .. } => return,
         };
-        if self.is_tracking() {
+        if self.tracking.is_some() {
             // The client keeps the connection.
             let undo = [undo.as_bytes()];
-            self.unheard(client, |session| session.ask_own(place, &undo, true, client));
+            self.unheard(client, |session| session.ask_own(place, &undo, Effect::Harmless, client));
         }
         // It is undone before anybody else has the connection.
         self.release(place, client);
     }
 
-    /// Asks on the connection of the transaction; `harmless`: it changes nothing.
-    fn ask_own(&self, place: usize, words: &[&[u8]], harmless: bool, client: &Asking) {
+    /// Asks by the connection of the transaction.
+    fn ask_own(&self, place: usize, words: &[&[u8]], effect: Effect, client: &Asking) {
         let mut bytes = Vec::new();
         put_command(&mut bytes, words.iter());
-        client.ask(Request { own: true, harmless, ..self.request_at(place, bytes) });
+        client.ask(self.own(place, bytes, effect));
         self.front.metrics.leased.inc();
+    }
+
+    fn own(&self, place: usize, bytes: Vec<u8>, effect: Effect) -> Request {
+        let request = self.request_at(place, bytes);
+        Request { route: request.route.own(), effect, ..request }
     }
 
     /// As [`ask_own`](Self::ask_own), with these words in the place of the answer.
     fn ask_own_for(&self, place: usize, words: &[&[u8]], answer: Vec<u8>, client: &Asking) {
         let mut bytes = Vec::new();
         put_command(&mut bytes, words.iter());
-        let request = Request { own: true, harmless: true, ..self.request_at(place, bytes) };
+        let request = self.own(place, bytes, Effect::Harmless);
         client.ask_parts(vec![request], Rc::new(move |_| answer.clone()));
         self.front.metrics.leased.inc();
     }
@@ -439,15 +373,6 @@ impl Session {
 /// What a command is counted by.
 fn number_of(name: &[u8]) -> Option<u32> {
     u32::try_from(commands::find_numbered(name)?.1).ok()
-}
-
-fn check_managing(name: &str, command: &Command<'_>) -> Taken {
-    let sub = sub_command(command);
-    match managing(name, &sub) {
-        None => Err(unserved(name, command)),
-        Some(Managing::Kills) => Err(refused(name, &sub)),
-        Some(_) => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -16,10 +16,10 @@ use flow::service::Apart;
 use tokio::sync::SemaphorePermit;
 use wire::resp::{Command, CommandFrame, Commands, Limits};
 
+use super::dispatch::{ClientStanding, Dispatch, StepEffect, TransactionStanding, Who, shortened};
 use super::replicas::Wrote;
-use super::transaction::Step;
 use super::wait::Written;
-use super::{Asking, Session, Taken, join, shortened};
+use super::{Asking, Session, Taken, join};
 use crate::commands::{self, Do, Positions, Spec};
 use crate::front::{Front, Home};
 use crate::server::Place;
@@ -27,10 +27,6 @@ use crate::servers::Servers;
 use crate::servers::accounts::Account;
 use crate::topology::redirect::{Ran, Redirect};
 use crate::unknown::Fact;
-use crate::users::Identity;
-
-/// A longer name is that of no command.
-const NAME_BYTES_MAX: usize = 64;
 
 const NOT_CLEAR: &str = "ERR weir: which server it is for is not clear";
 
@@ -57,12 +53,12 @@ impl Session {
 
     /// The same of a step that Weir does not know.
     fn asks_what_step_is(&self, command: &Command<'_>, client: &Asking) -> bool {
-        if !self.transaction.is_begun() || !self.is_unlisted(command) {
+        let is_begun = self.transaction.standing() == TransactionStanding::Begun;
+        if !is_begun || self.dispatch(command).2 != Ok(Dispatch::UnlistedStep) {
             return false;
         }
         let name = command.name();
-        let is_said = self.front.unknown.remembered(name).is_some();
-        if is_said || self.untold.borrow().is_some() || self.who_asks_for(name).is_none() {
+        if self.front.unknown.remembered(name).is_some() || self.untold.borrow().is_some() {
             return false;
         }
         let (front, untold, name) =
@@ -78,39 +74,26 @@ impl Session {
         true
     }
 
-    /// Whether it is not in Weir's list, or a server has it otherwise.
-    fn is_unlisted(&self, command: &Command<'_>) -> bool {
-        let found = self.front.in_force.load().commands.find(command.name());
-        found.is_none_or(|(spec, number)| self.is_taken_away(spec, number, command))
-    }
-
-    /// Who asks for a command that Weir does not know; `None` where nothing is asked for it.
-    fn who_asks_for(&self, name: &[u8]) -> Option<Identity> {
-        // By `config|get` a server's `COMMAND INFO` knows a sub-command, which is not a command.
-        let is_of_name = |byte: &u8| byte.is_ascii_graphic() && *byte != b'|';
-        let is_name = name.len() <= NAME_BYTES_MAX && name.iter().all(is_of_name);
-        let is_free = !self.is_in_subscribed_mode() && !self.is_tracking();
-        self.identity.filter(|_| is_name && is_free)
-    }
-
-    pub(super) fn ask_unknown(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+    pub(super) fn ask_unknown(
+        &mut self,
+        command: Command<'_>,
+        standing: &ClientStanding,
+        client: &Asking,
+    ) -> Taken {
         let name = command.name();
-        let Some(identity) = self.who_asks_for(name) else { return Err(unknown(name)) };
-        if self.transaction.is_begun() {
-            return self.queue_unknown(identity, command, client);
-        }
         if matches!(self.front.unknown.remembered(name), Some(None)) {
             return Err(unknown(name));
         }
         // To which server it goes is seen later, and `WAIT` must not guess.
-        match self.front.only() {
+        match standing.pool.only {
             Some(only) => self.writes(only),
             None => self.written.set(Written::OnSeveral),
         }
         self.wrote.set(Wrote::Something);
         let (place, account) = (self.place(0), Rc::clone(&self.account));
         let bytes = command.bytes().to_vec();
-        let asked = Asked { bytes, place, account, is_admin: identity.admin };
+        let is_admin = standing.who == Who::Admin;
+        let asked = Asked { bytes, place, account, is_admin };
         let front = Rc::clone(&self.front);
         client.apart(move |apart: Apart<Servers>| {
             tokio::task::spawn_local(async move {
@@ -123,10 +106,10 @@ impl Session {
     }
 
     /// Queues a step of a transaction, of which servers were asked before.
-    fn queue_unknown(
+    pub(super) fn queue_unknown(
         &mut self,
-        identity: Identity,
         command: Command<'_>,
+        standing: &ClientStanding,
         client: &Asking,
     ) -> Taken {
         let name = command.name();
@@ -134,7 +117,7 @@ impl Session {
             return Err(words);
         }
         let fact = self.front.unknown.looked_up(name).flatten().ok_or_else(|| unknown(name))?;
-        check(&fact, name, identity.admin)?;
+        check(&fact, name, standing.who == Who::Admin)?;
         if fact.is_for_connection {
             let shown = shown(name);
             return Err(format!(
@@ -144,7 +127,7 @@ impl Session {
         self.number = commands::find_numbered(name).map_or(usize::MAX, |(_, number)| number);
         self.front.look();
         let positions = positions_of(&self.front, &command, &fact)?;
-        self.queue_step(Step::Unknown, command, &positions, client)
+        self.queue_step(StepEffect::Unknown, command, &positions, client)
     }
 }
 
@@ -152,7 +135,7 @@ fn shown(name: &[u8]) -> String {
     shortened(&String::from_utf8_lossy(name))
 }
 
-fn unknown(name: &[u8]) -> String {
+pub(super) fn unknown(name: &[u8]) -> String {
     format!("ERR unknown command '{}'", shown(name))
 }
 

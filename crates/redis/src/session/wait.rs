@@ -12,12 +12,11 @@
 
 use std::rc::Rc;
 
-use flow::service::Request;
-use wire::resp::{Command, put_command};
+use flow::service::{Affinity, Request, Route};
+use wire::resp::put_command;
 
 use super::replicas::Wrote;
-use super::{Asking, Session, Taken, join};
-use crate::commands::Spec;
+use super::{Asking, ListedCommand, Session, Taken, join};
 use crate::servers::Servers;
 
 /// The channel that is published to.
@@ -119,9 +118,9 @@ impl Session {
         self.wrote.set(Wrote::Something);
     }
 
-    pub(super) fn wait(&self, spec: &Spec, command: Command<'_>, client: &Asking) -> Taken {
-        let name = spec.name;
-        if let Some(only) = self.front.only() {
+    pub(super) fn wait(&self, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+        let name = of.spec.name;
+        if let Some(only) = of.standing.pool.only {
             self.writes(only);
         }
         let (server, breaks) = match self.written.get() {
@@ -141,38 +140,35 @@ impl Session {
             }
         };
         let place = self.at(server);
-        let watched = self.transaction.watched();
-        if watched.is_some_and(|watched| watched != place) {
-            return Err("ERR weir: a key of another server is watched".to_owned());
-        }
+        let is_amid_watch = of.standing.is_amid_watch(place)?;
         let fabric = Rc::clone(&self.front.fabric);
-        let of = fabric.service().name(place);
+        let server_name = fabric.service().name(place);
         if fabric.breaks(place) != breaks {
             // What it writes from now on is counted.
             self.written.set(Written::Nowhere);
-            return Err(broken(&of));
+            return Err(broken(&server_name));
         }
-        let is_cluster = self.front.is_cluster();
+        let is_cluster = of.standing.pool.is_cluster;
         if is_cluster && !self.front.holders().contains(&server) {
-            return Err(format!("ERR weir: {name}: {of} has no slots"));
+            return Err(format!("ERR weir: {name}: {server_name} has no slots"));
         }
-        if watched.is_none() {
+        if !is_amid_watch {
             client.take(place);
         }
         let mark = if is_cluster { Mark::NoFunctions } else { Mark::Message };
-        let own =
-            |bytes: &[u8]| Request { own: true, waits: true, ..self.request_at(place, bytes) };
+        let route = Route::OwnWaiting(Affinity::Free);
+        let own = |bytes: &[u8]| Request { route, ..self.request_at(place, bytes) };
         let joined = move |answers: &[Vec<u8>]| {
             Servers::heed_left(&fabric);
             match fabric.breaks(place) == breaks {
-                true => answered(mark, answers, &of),
-                false => join::error(&broken(&of)),
+                true => answered(mark, answers, &server_name),
+                false => join::error(&broken(&server_name)),
             }
         };
         let mut parts: Vec<Request> = mark.requests().iter().map(|bytes| own(bytes)).collect();
-        parts.push(own(command.bytes()));
+        parts.push(own(of.command.bytes()));
         client.ask_parts(parts, Rc::new(joined));
-        if watched.is_none() {
+        if !is_amid_watch {
             self.release(place, client);
         }
         self.front.metrics.leased.inc();

@@ -6,6 +6,8 @@ use wire::resp::{
     Command, Version, put_array, put_bulk, put_command, put_integer, put_map, put_set,
 };
 
+use super::super::dispatch::shortened;
+
 /// Bytes of all prefixes of one client. None of them begins as another, so that none is empty
 /// where there are several.
 const PREFIX_BYTES_MAX: usize = 64 << 10;
@@ -139,7 +141,7 @@ impl Wanted {
             let later = self.prefixes.iter().skip(at + 1).map(|of| ("another provided", of));
             let mut others = before.iter().map(|of| ("an existing", of)).chain(later);
             if let Some((which, other)) = others.find(|(_, of)| overlap(prefix, of)) {
-                let text = |of: &[u8]| super::super::shortened(&String::from_utf8_lossy(of));
+                let text = |of: &[u8]| shortened(&String::from_utf8_lossy(of));
                 return Err(format!(
                     "ERR Prefix '{}' overlaps with {which} prefix '{}'. Prefixes for a single \
                      client must not overlap.",
