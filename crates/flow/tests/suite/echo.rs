@@ -3,6 +3,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flow::endpoint::Endpoint;
@@ -11,6 +12,7 @@ use flow::progress::Timeouts;
 use flow::stream::Stream;
 use flow::tcp::bind;
 use flow::workers::{Drained, Workers};
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use watch::metrics::Registry;
 
@@ -40,7 +42,7 @@ impl Server {
         assert!(listeners.iter().all(|l| l.address() == address));
         let endpoint = Endpoint::new("test", Limit::new(limit), timeouts, &registry);
         let endpoint = prepare(endpoint);
-        let listeners = std::sync::Arc::new(parking_lot::Mutex::new(listeners));
+        let listeners = Arc::new(Mutex::new(listeners));
         let body = move |worker: flow::Worker| async move {
             let listener = listeners.lock().pop().unwrap();
             let drain = worker.drain.clone();
