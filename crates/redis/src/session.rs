@@ -26,14 +26,14 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use flow::service::{Client, Dialogue};
+use flow::service::{Client, ClientEvent, Dialogue};
 use wire::resp::{Command, CommandFrame, Commands, Limits, Version, put_simple};
 
 use crate::commands::{Numbered, Positions, Spec};
 use crate::desk::{Card, Desk};
 use crate::front::{Front, Home, InForce, TRACKING_LOST};
-use crate::servers::Servers;
 use crate::servers::accounts::Account;
+use crate::servers::{Outcome, Servers};
 use crate::users::Identity;
 use console::Monitoring;
 use dispatch::{
@@ -48,7 +48,6 @@ use replies::Replies;
 use subscribe::Subscribed;
 use tracking::Tracking;
 use transaction::Transaction;
-use unknown::Untold;
 use wait::Written;
 
 /// A client of the fabric.
@@ -76,8 +75,8 @@ pub struct Session {
     /// Its login that is under way.
     login: Option<Rc<Login>>,
     transaction: Transaction,
-    /// Why servers have not said what the step at hand of it is.
-    untold: Untold,
+    /// Why servers have not said what the step at hand of it is: an error for its client.
+    untold: Option<String>,
     /// It is told of keys that others change.
     tracking: Option<Tracking>,
     /// What it is subscribed to, once it has been to anything.
@@ -90,6 +89,8 @@ pub struct Session {
     written: Cell<Written>,
     /// What it has written is answered, for its reads from replicas.
     wrote: Cell<Wrote>,
+    /// How many requests were marked, to hear what becomes of them.
+    marks: Cell<u64>,
     /// Which answers it hears.
     replies: Replies,
     /// It has said `QUIT`.
@@ -130,13 +131,14 @@ impl Session {
             database,
             version: Version::Two,
             transaction: Transaction::None,
-            untold: Untold::default(),
+            untold: None,
             tracking: None,
             subscribed: None,
             number: 0,
             has_more: false,
             written: Cell::default(),
             wrote: Cell::default(),
+            marks: Cell::default(),
             replies: Replies::On,
             is_over: false,
         }
@@ -181,7 +183,6 @@ impl Session {
             return Ok(());
         }
         self.look_at_tracking(command.name());
-        self.look_at_watch(client);
         let (found, standing, decided) = self.dispatch(&command);
         if let Some((spec, number)) = found {
             self.number = number;
@@ -223,6 +224,11 @@ impl Session {
         let facts = CommandFacts { spec, command, is_for_admins, is_taken_away };
         let standing = self.standing();
         (found, standing, dispatch::dispatch(&facts, &standing))
+    }
+
+    /// A mark that no other request of the client has.
+    fn mark(&self) -> u64 {
+        self.marks.replace(self.marks.get() + 1)
     }
 
     /// How the client stands now.
@@ -356,7 +362,6 @@ impl Dialogue<Servers> for Session {
     }
 
     fn next(&mut self, bytes: &[u8], client: &Asking) -> Result<usize, Vec<u8>> {
-        self.look_at_login();
         let in_force = self.front.in_force.load();
         let limits = self.limits(&in_force);
         let mut cutter = std::mem::take(&mut self.commands);
@@ -403,12 +408,26 @@ impl Dialogue<Servers> for Session {
 
     fn is_stranger(&self) -> bool {
         // Where servers check passwords, one may need none: it is asked at the first command.
-        let has_to = self.identity.is_none() && self.unnamed == Unnamed::Refused;
-        has_to && !self.login.as_ref().is_some_and(|login| login.is_in())
+        self.identity.is_none() && self.unnamed == Unnamed::Refused
+    }
+
+    fn hears(&mut self, event: ClientEvent<Servers>, client: &Asking) -> Result<(), Vec<u8>> {
+        match event {
+            ClientEvent::StepNotSent => self.transaction.loses_step(),
+            ClientEvent::Answered(answer) => {
+                self.hears_of_watch(&answer, client);
+                self.hears_of_tracking(&answer)?;
+            }
+            ClientEvent::Done(Outcome::LoggedIn(done)) => self.is_let_in(done),
+            ClientEvent::Done(Outcome::NotLetIn(why)) => self.unnamed = why.into(),
+            ClientEvent::Done(Outcome::Untold(words)) => self.untold = Some(words),
+        }
+        self.show();
+        Ok(())
     }
 
     fn lease_lost(&mut self, _client: &Asking) -> Result<(), Vec<u8>> {
-        self.transaction.lost();
+        self.transaction.fails();
         match self.tracking {
             Some(_) => Err(join::error(TRACKING_LOST)),
             None => Ok(()),

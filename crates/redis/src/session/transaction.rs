@@ -3,14 +3,14 @@
 //! A transaction belongs to the server of its first key. Until one comes, what is queued waits
 //! here; `MULTI` goes out with it.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
+use flow::answers::NotedAnswer;
 use flow::service::{Affinity, Effect, Request, Route};
 use wire::resp::{Command, put_array, put_command, put_simple};
 
 use super::dispatch::{StepEffect, TransactionStanding};
-use super::{Asking, ListedCommand, Session, Taken, join};
+use super::{Asking, ListedCommand, Session, Taken};
 use crate::commands::{self, Positions, TransactionCommand};
 use crate::front::Home;
 
@@ -35,7 +35,7 @@ pub(super) enum Transaction {
         /// On the connection to this place.
         place: usize,
         /// What has come of it.
-        state: Rc<Cell<Watch>>,
+        watch: Watch,
     },
     /// `MULTI` was said.
     Begun {
@@ -43,63 +43,44 @@ pub(super) enum Transaction {
         place: Option<usize>,
         /// What was queued before.
         waiting: Vec<Vec<u8>>,
-        /// A command was refused here, so that it may not be run.
-        has_failed: bool,
+        /// Whether it may be run.
+        fate: TransactionFate,
         /// It may change something.
         writes: bool,
     },
 }
 
+/// Whether a transaction may be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TransactionFate {
+    /// It may, as far as is known here.
+    Open,
+    /// A command was refused here, so that it may not.
+    Failed,
+    /// A step was not sent, and maybe not even `MULTI`: nothing more of it is sent.
+    NotSent,
+}
+
 /// Whether keys are watched: a server may refuse that, since the user may not read them, or they
 /// are with another node of the Cluster by now.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Watch {
-    /// How many `WATCH` are not answered yet.
-    awaited: usize,
+    /// The marks of each `WATCH` that is not answered yet.
+    awaited: Vec<u64>,
     /// One was granted.
     holds: bool,
 }
 
 impl Watch {
-    fn asked(self) -> Self {
-        Self { awaited: self.awaited + 1, ..self }
-    }
-
-    fn answered(self, answer: &[u8]) -> Self {
-        let holds = self.holds || answer.first() != Some(&b'-');
-        Self { awaited: self.awaited.saturating_sub(1), holds }
-    }
-
-    /// Whether nothing is watched, for certain.
-    fn is_refused(self) -> bool {
-        self.awaited == 0 && !self.holds
-    }
-}
-
-/// Hears the answer to one `WATCH`. Where it is dropped and has heard none, its client was told
-/// that there is none.
-struct Granting {
-    state: Rc<Cell<Watch>>,
-    has_heard: Cell<bool>,
-}
-
-impl Granting {
-    fn asks(state: Rc<Cell<Watch>>) -> Self {
-        state.set(state.get().asked());
-        Self { state, has_heard: Cell::new(false) }
-    }
-
-    fn hear(&self, answer: &[u8]) {
-        self.has_heard.set(true);
-        self.state.set(self.state.get().answered(answer));
-    }
-}
-
-impl Drop for Granting {
-    fn drop(&mut self) {
-        if !self.has_heard.get() {
-            self.hear(b"-");
-        }
+    /// One has come to its end. Whether nothing is watched, for certain.
+    fn is_refused_by(&mut self, answer: &NotedAnswer) -> bool {
+        let Some(at) = self.awaited.iter().position(|of| *of == answer.mark) else {
+            return false;
+        };
+        self.awaited.swap_remove(at);
+        let is_granted = |begins: &Vec<u8>| begins.first() != Some(&b'-');
+        self.holds |= answer.begins.as_ref().is_some_and(is_granted);
+        self.awaited.is_empty() && !self.holds
     }
 }
 
@@ -112,16 +93,19 @@ impl Transaction {
         }
     }
 
-    /// A command was refused.
+    /// A command was refused, or its connection has ended: what needs that hears so, until the
+    /// client ends the transaction.
     pub(super) fn fails(&mut self) {
-        if let Self::Begun { has_failed, .. } = self {
-            *has_failed = true;
+        if let Self::Begun { fate: fate @ TransactionFate::Open, .. } = self {
+            *fate = TransactionFate::Failed;
         }
     }
 
-    /// Its connection has ended. What needs it hears so, until the client ends the transaction.
-    pub(super) fn lost(&mut self) {
-        self.fails();
+    /// A step was not sent.
+    pub(super) fn loses_step(&mut self) {
+        if let Self::Begun { fate, .. } = self {
+            *fate = TransactionFate::NotSent;
+        }
     }
 }
 
@@ -153,8 +137,8 @@ impl Session {
             Some(place) => self.ask_own(place, &[b"MULTI"], Effect::Harmless, client),
             None => self.say_ok(client),
         }
-        let (waiting, has_failed, writes) = (Vec::new(), false, false);
-        self.transaction = Transaction::Begun { place, waiting, has_failed, writes };
+        let (waiting, fate, writes) = (Vec::new(), TransactionFate::Open, false);
+        self.transaction = Transaction::Begun { place, waiting, fate, writes };
     }
 
     /// Queues a command that may be a step of a transaction.
@@ -171,9 +155,12 @@ impl Session {
             self.writes(home.server);
         }
         let wanted = home.map(|home| (self.at(home.server), home));
-        let Transaction::Begun { place, waiting, writes, .. } = &mut self.transaction else {
+        let Transaction::Begun { place, waiting, writes, fate } = &mut self.transaction else {
             return Ok(());
         };
+        if *fate == TransactionFate::NotSent {
+            return Err("ERR weir: not sent: nor was what came before it within MULTI".to_owned());
+        }
         let changes = step != StepEffect::Reads;
         *writes |= changes;
         let (route, effect, of_all) =
@@ -233,16 +220,16 @@ impl Session {
     }
 
     fn execute(&mut self, client: &Asking) {
+        let may_run = |fate: TransactionFate| fate == TransactionFate::Open;
+        if matches!(self.transaction, Transaction::Begun { fate, .. } if !may_run(fate)) {
+            self.leave_transaction(client);
+            return self.refuse(ABORTED, client);
+        }
         match std::mem::replace(&mut self.transaction, Transaction::None) {
-            Transaction::Begun { place: Some(place), has_failed, writes, .. } => {
-                if has_failed {
-                    self.ask_own_for(place, &[b"DISCARD"], join::error(ABORTED), client);
-                } else {
-                    self.ask_own(place, &[b"EXEC"], Effect::of_step(writes), client);
-                }
+            Transaction::Begun { place: Some(place), writes, .. } => {
+                self.ask_own(place, &[b"EXEC"], Effect::of_step(writes), client);
                 self.release(place, client);
             }
-            Transaction::Begun { has_failed: true, .. } => self.refuse(ABORTED, client),
             Transaction::Begun { waiting, .. } if waiting.is_empty() => {
                 let mut out = Vec::new();
                 put_array(&mut out, 0);
@@ -285,36 +272,30 @@ impl Session {
         let home = self.only_home(of)?;
         let request = self.request(home, of.command.bytes());
         let place = request.server;
-        let state = match &self.transaction {
+        match &self.transaction {
             Transaction::Watching { place: watched, .. } if *watched != place => {
                 return Err("CROSSSLOT weir: a key of another server is watched".to_owned());
             }
-            Transaction::Watching { state, .. } => Rc::clone(state),
-            _ => {
-                let state: Rc<Cell<Watch>> = Rc::default();
-                self.transaction = Transaction::Watching { place, state: Rc::clone(&state) };
+            Transaction::Watching { .. } => {}
+            Transaction::None | Transaction::Begun { .. } => {
+                self.transaction = Transaction::Watching { place, watch: Watch::default() };
                 client.take(place);
-                state
             }
-        };
-        let granting = Granting::asks(state);
-        let joined = move |answers: &[Vec<u8>]| {
-            let answer = answers.first().cloned().unwrap_or_default();
-            granting.hear(&answer);
-            answer
-        };
+        }
         let route = StepEffect::Reads.route();
-        let request = Request { route, effect: Effect::Harmless, ..request };
-        client.ask_parts(vec![request], Rc::new(joined));
+        let mark = self.mark();
+        client.ask_noted(Request { route, effect: Effect::Harmless, ..request }, mark);
+        if let Transaction::Watching { watch, .. } = &mut self.transaction {
+            watch.awaited.push(mark);
+        }
         self.front.metrics.leased.inc();
         Ok(())
     }
 
     /// Where servers have refused all that was to be watched, nothing is.
-    #[inline]
-    pub(super) fn look_at_watch(&mut self, client: &Asking) {
-        if let Transaction::Watching { state, .. } = &self.transaction
-            && state.get().is_refused()
+    pub(super) fn hears_of_watch(&mut self, answer: &NotedAnswer, client: &Asking) {
+        if let Transaction::Watching { watch, .. } = &mut self.transaction
+            && watch.is_refused_by(answer)
         {
             self.leave_transaction(client);
         }
@@ -356,17 +337,7 @@ impl Session {
     }
 
     fn own(&self, place: usize, bytes: Vec<u8>, effect: Effect) -> Request {
-        let request = self.request_at(place, bytes);
-        Request { route: request.route.own(), effect, ..request }
-    }
-
-    /// As [`ask_own`](Self::ask_own), with these words in the place of the answer.
-    fn ask_own_for(&self, place: usize, words: &[&[u8]], answer: Vec<u8>, client: &Asking) {
-        let mut bytes = Vec::new();
-        put_command(&mut bytes, words.iter());
-        let request = self.own(place, bytes, Effect::Harmless);
-        client.ask_parts(vec![request], Rc::new(move |_| answer.clone()));
-        self.front.metrics.leased.inc();
+        Request { route: StepEffect::Reads.route(), effect, ..self.request_at(place, bytes) }
     }
 }
 
@@ -377,17 +348,27 @@ fn number_of(name: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use flow::answers::NotedAnswer;
+
     use super::Watch;
 
     #[test]
     fn nothing_is_watched_only_once_each_was_refused() {
-        let refused = |watch: Watch| watch.answered(b"-NOPERM\r\n");
-        let one = Watch::default().asked();
-        assert!(!one.is_refused() && refused(one).is_refused());
-        let two = one.asked();
-        assert!(!refused(two).is_refused(), "the other one may hold");
-        assert!(refused(refused(two)).is_refused());
-        assert!(!refused(two.answered(b"+OK\r\n")).is_refused());
-        assert!(!refused(two).answered(b"+OK\r\n").is_refused());
+        let said = |watch: &mut Watch, mark, words: Option<&[u8]>| {
+            let begins = words.map(<[u8]>::to_vec);
+            watch.is_refused_by(&NotedAnswer { mark, begins })
+        };
+        let asked = |awaited: &[u64]| Watch { awaited: awaited.to_vec(), holds: false };
+        let refused: Option<&[u8]> = Some(b"-NOPERM\r\n");
+        assert!(said(&mut asked(&[3]), 3, refused));
+        assert!(said(&mut asked(&[3]), 3, None), "it never came");
+        assert!(!said(&mut asked(&[3]), 2, refused), "it is another one's");
+        let mut two = asked(&[3, 5]);
+        assert!(!said(&mut two, 3, refused), "the other one may hold");
+        assert!(said(&mut two, 5, None));
+        let mut two = asked(&[3, 5]);
+        assert!(!said(&mut two, 3, Some(b"+OK\r\n")) && !said(&mut two, 5, refused));
+        let mut two = asked(&[3, 5]);
+        assert!(!said(&mut two, 3, refused) && !said(&mut two, 5, Some(b"+OK\r\n")));
     }
 }

@@ -3,7 +3,7 @@
 use wire::resp::{CommandFrame, Commands, Limits};
 
 use super::*;
-use crate::commands::find;
+use crate::commands::{Kind, Split, find};
 
 /// A user before one server, who holds nothing.
 const PLAIN: ClientStanding = ClientStanding {
