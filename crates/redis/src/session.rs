@@ -3,6 +3,7 @@
 mod all;
 mod clients;
 mod console;
+mod dedicated;
 mod dispatch;
 mod info;
 mod join;
@@ -36,6 +37,7 @@ use crate::servers::accounts::Account;
 use crate::servers::{Outcome, Servers};
 use crate::users::Identity;
 use console::Monitoring;
+use dedicated::{Action, Dedicated};
 use dispatch::{
     ClientStanding, CommandFacts, CommandRoute, Dispatch, Dispatched, PoolFacts, Refusal,
     TransactionStanding, Who,
@@ -47,7 +49,6 @@ use replicas::Wrote;
 use replies::Replies;
 use subscribe::Subscribed;
 use tracking::Tracking;
-use transaction::Transaction;
 use wait::Written;
 
 /// A client of the fabric.
@@ -74,7 +75,10 @@ pub struct Session {
     monitoring: Option<Monitoring>,
     /// Its login that is under way.
     login: Option<Rc<Login>>,
-    transaction: Transaction,
+    /// What it has on connections of its own, but for what it tracks.
+    dedicated: Dedicated,
+    /// Room for what that wants done; empty but meanwhile.
+    actions: Vec<Action>,
     /// Why servers have not said what the step at hand of it is: an error for its client.
     untold: Option<String>,
     /// It is told of keys that others change.
@@ -130,7 +134,8 @@ impl Session {
             unnamed,
             database,
             version: Version::Two,
-            transaction: Transaction::None,
+            dedicated: Dedicated::default(),
+            actions: Vec::new(),
             untold: None,
             tracking: None,
             subscribed: None,
@@ -167,7 +172,7 @@ impl Session {
         let card = &self.card;
         card.database.set(self.database);
         card.version.set(self.version);
-        let transaction = self.transaction.standing();
+        let transaction = self.dedicated.standing();
         card.in_multi.set(transaction == TransactionStanding::Begun);
         card.watches.set(matches!(transaction, TransactionStanding::Watching { .. }));
     }
@@ -202,7 +207,7 @@ impl Session {
             Err(refusal) => self.refuses(&refusal, &command, client),
         };
         if taken.is_err() {
-            self.transaction.fails();
+            self.dedicated.fail();
         }
         // What rides a lane changes nothing of these.
         if !is_plain {
@@ -242,7 +247,7 @@ impl Session {
             who,
             pool: PoolFacts { only: self.front.only(), is_cluster: self.front.is_cluster() },
             subscription: self.subscription(),
-            transaction: self.transaction.standing(),
+            transaction: self.dedicated.standing(),
             tracks: self.tracking.is_some(),
         }
     }
@@ -413,9 +418,10 @@ impl Dialogue<Servers> for Session {
 
     fn hears(&mut self, event: ClientEvent<Servers>, client: &Asking) -> Result<(), Vec<u8>> {
         match event {
-            ClientEvent::StepNotSent => self.transaction.loses_step(),
+            ClientEvent::StepNotSent => self.dedicated.lose_step(),
             ClientEvent::Answered(answer) => {
-                self.hears_of_watch(&answer, client);
+                let (mark, begins) = (answer.mark, answer.begins.as_deref());
+                self.drive_alone(client, |machine, out| machine.hear(mark, begins, out));
                 self.hears_of_tracking(&answer)?;
             }
             ClientEvent::Done(Outcome::LoggedIn(done)) => self.is_let_in(done),
@@ -427,7 +433,7 @@ impl Dialogue<Servers> for Session {
     }
 
     fn lease_lost(&mut self, _client: &Asking) -> Result<(), Vec<u8>> {
-        self.transaction.fails();
+        self.dedicated.fail();
         match self.tracking {
             Some(_) => Err(join::error(TRACKING_LOST)),
             None => Ok(()),

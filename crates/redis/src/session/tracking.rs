@@ -79,19 +79,12 @@ fn is_awaited(awaited: &mut Vec<u64>, mark: u64) -> bool {
 }
 
 impl Session {
-    /// Lets go of a connection that the client has for itself, unless it tracks by it.
-    pub(super) fn release(&self, place: usize, client: &Asking) {
-        if self.tracking.is_none() {
-            client.release(place);
-        }
-    }
-
     /// Before a command: has `CLIENT CACHING` hold for the command that it is for, which may be a
     /// whole transaction.
     #[inline]
     pub(super) fn look_at_tracking(&mut self, name: &[u8]) {
         let Some(of) = &self.tracking else { return };
-        if self.transaction.standing() != TransactionStanding::Begun {
+        if self.dedicated.standing() != TransactionStanding::Begun {
             let is_client = name.eq_ignore_ascii_case(b"CLIENT");
             of.caches.set(!is_client && of.caches_next.take());
             of.told.borrow_mut().clear();
@@ -123,6 +116,7 @@ impl Session {
     /// Nothing is told to the client any more: the connections are undone before anybody has them.
     pub(super) fn end_tracking(&mut self) {
         let Some(of) = self.tracking.take() else { return };
+        self.dedicated.set_keeps(false);
         self.card.tracks.set(false);
         of.places.iter().for_each(|place| of.client.release(*place));
     }
@@ -162,6 +156,7 @@ impl Session {
             places.iter().for_each(|place| client.take(*place));
             self.card.tracks.set(true);
             self.tracking = Some(Tracking::new(client, places));
+            self.dedicated.set_keeps(true);
         }
         let mark = self.mark();
         // Has all servers track keys so; the client hears what they say to that.

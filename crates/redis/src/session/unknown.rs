@@ -49,7 +49,7 @@ impl Session {
 
     /// The same of a step that Weir does not know.
     fn asks_what_step_is(&self, command: &Command<'_>, client: &Asking) -> bool {
-        let is_begun = self.transaction.standing() == TransactionStanding::Begun;
+        let is_begun = self.dedicated.standing() == TransactionStanding::Begun;
         if !is_begun || self.dispatch(command).2 != Ok(Dispatch::UnlistedStep) {
             return false;
         }
