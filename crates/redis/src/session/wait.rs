@@ -159,12 +159,9 @@ impl Session {
         let mark = if is_cluster { Mark::NoFunctions } else { Mark::Message };
         let route = Route::OwnWaiting(Affinity::Free);
         let own = |bytes: &[u8]| Request { route, ..self.request_at(place, bytes) };
-        let joined = move |answers: &[Vec<u8>]| {
-            Servers::heed_left(&fabric);
-            match fabric.breaks(place) == breaks {
-                true => answered(mark, answers, &server_name),
-                false => join::error(&broken(&server_name)),
-            }
+        let joined = move |answers: &[Vec<u8>]| match Servers::breaks(&fabric, place) == breaks {
+            true => answered(mark, answers, &server_name),
+            false => join::error(&broken(&server_name)),
         };
         let mut parts: Vec<Request> = mark.requests().iter().map(|bytes| own(bytes)).collect();
         parts.push(own(of.command.bytes()));
