@@ -5,11 +5,13 @@
 //! on at once and is not copied; the rest waits, up to a limit. A place can be given up: then the
 //! gateway's words go out in its turn, and what comes for it later reaches nobody. A request can be
 //! taken back to be asked again, and with it all that were asked behind it. A client may not want
-//! its answers: then they are thrown away in their turn.
+//! its answers: then they are thrown away in their turn. What answers change for the gateway, it is
+//! told in the order of the requests.
 //!
 //! It knows no protocol, and no socket: what is to be sent is handed to a function.
 
 mod line;
+mod noted;
 mod seat;
 #[cfg(test)]
 mod tests;
@@ -17,6 +19,7 @@ mod tests;
 use std::rc::Rc;
 
 pub use line::Line;
+pub use noted::NotedAnswer;
 
 use crate::lane::Fate;
 

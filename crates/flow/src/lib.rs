@@ -16,6 +16,8 @@
 //     are alike
 //   a request's connection broke before its answer: answers/line.rs: Line::orphaned;
 //     postgres/src/lanes/ticket.rs and service/client.rs act
+//   an answer changes something for its gateway: answers/noted.rs keeps the order,
+//     service/events.rs tells of it
 //   with a read that is asked again, all that its client sent behind it is asked again:
 //     answers/line.rs: Line::take_back; postgres/src/session/ride.rs asks
 //   a server cannot be reached, and why: dial/error.rs

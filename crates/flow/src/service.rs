@@ -11,6 +11,7 @@ mod again;
 mod apart;
 mod asking;
 mod client;
+mod events;
 mod fabric;
 mod holding;
 mod joining;
@@ -30,6 +31,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use apart::Apart;
 pub use client::{Client, Standing};
+pub use events::ClientEvent;
 pub use fabric::{Fabric, Figures, LaneFigures};
 pub use pause::Pause;
 pub use request::{Affinity, Again, Effect, Judge, Request, Route};
@@ -50,6 +52,8 @@ pub trait Service: Sized + 'static {
     type Known: Known + 'static;
     /// Why a server can not be reached.
     type Error: Clone + 'static;
+    /// What comes of something that a client does [apart](Apart), for its dialogue.
+    type Outcome: 'static;
 
     /// Opens a connection, up to where requests may be sent.
     fn connect(
@@ -263,6 +267,15 @@ pub trait Dialogue<S: Service>: 'static {
     /// request.
     fn is_stranger(&self) -> bool {
         false
+    }
+
+    /// Something has become of what was asked: told before the next request is cut off.
+    ///
+    /// # Errors
+    /// The client is closed with these words.
+    fn hears(&mut self, event: ClientEvent<S>, client: &Rc<Client<S>>) -> Result<(), Vec<u8>> {
+        let _ = (event, client);
+        Ok(())
     }
 
     /// The connection that the client had for itself has ended, and with it what was on it.

@@ -4,6 +4,7 @@
 pub mod accounts;
 mod checks;
 mod counts;
+mod outcome;
 mod places;
 mod redirects;
 
@@ -29,6 +30,7 @@ use accounts::{Account, Accounts};
 use checks::Budgets;
 pub use checks::NotIn;
 use counts::{Counts, kind_of};
+pub use outcome::{Hello, LoggedIn, Outcome};
 use places::Places;
 
 /// How long is waited for somebody to say where a server is.
@@ -284,6 +286,7 @@ impl Service for Servers {
     type Protocol = Ends;
     type Known = LeadsTo;
     type Error = ServerError;
+    type Outcome = Outcome;
 
     async fn connect(self: Rc<Self>, number: usize) -> Result<Connection, ServerError> {
         let (Some(place), Some(account)) = (self.place(number), self.account(number)) else {

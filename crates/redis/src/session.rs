@@ -3,6 +3,7 @@
 mod all;
 mod clients;
 mod console;
+mod dedicated;
 mod dispatch;
 mod info;
 mod join;
@@ -26,16 +27,17 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use flow::service::{Client, Dialogue};
+use flow::service::{Client, ClientEvent, Dialogue};
 use wire::resp::{Command, CommandFrame, Commands, Limits, Version, put_simple};
 
 use crate::commands::{Numbered, Positions, Spec};
 use crate::desk::{Card, Desk};
 use crate::front::{Front, Home, InForce, TRACKING_LOST};
-use crate::servers::Servers;
 use crate::servers::accounts::Account;
+use crate::servers::{Outcome, Servers};
 use crate::users::Identity;
 use console::Monitoring;
+use dedicated::{Action, Dedicated};
 use dispatch::{
     ClientStanding, CommandFacts, CommandRoute, Dispatch, Dispatched, PoolFacts, Refusal,
     TransactionStanding, Who,
@@ -47,8 +49,6 @@ use replicas::Wrote;
 use replies::Replies;
 use subscribe::Subscribed;
 use tracking::Tracking;
-use transaction::Transaction;
-use unknown::Untold;
 use wait::Written;
 
 /// A client of the fabric.
@@ -75,9 +75,12 @@ pub struct Session {
     monitoring: Option<Monitoring>,
     /// Its login that is under way.
     login: Option<Rc<Login>>,
-    transaction: Transaction,
-    /// Why servers have not said what the step at hand of it is.
-    untold: Untold,
+    /// What it has on connections of its own, but for what it tracks.
+    dedicated: Dedicated,
+    /// Room for what that wants done; empty but meanwhile.
+    actions: Vec<Action>,
+    /// Why servers have not said what the step at hand of it is: an error for its client.
+    untold: Option<String>,
     /// It is told of keys that others change.
     tracking: Option<Tracking>,
     /// What it is subscribed to, once it has been to anything.
@@ -90,6 +93,8 @@ pub struct Session {
     written: Cell<Written>,
     /// What it has written is answered, for its reads from replicas.
     wrote: Cell<Wrote>,
+    /// How many requests were marked, to hear what becomes of them.
+    marks: Cell<u64>,
     /// Which answers it hears.
     replies: Replies,
     /// It has said `QUIT`.
@@ -129,14 +134,16 @@ impl Session {
             unnamed,
             database,
             version: Version::Two,
-            transaction: Transaction::None,
-            untold: Untold::default(),
+            dedicated: Dedicated::default(),
+            actions: Vec::new(),
+            untold: None,
             tracking: None,
             subscribed: None,
             number: 0,
             has_more: false,
             written: Cell::default(),
             wrote: Cell::default(),
+            marks: Cell::default(),
             replies: Replies::On,
             is_over: false,
         }
@@ -165,7 +172,7 @@ impl Session {
         let card = &self.card;
         card.database.set(self.database);
         card.version.set(self.version);
-        let transaction = self.transaction.standing();
+        let transaction = self.dedicated.standing();
         card.in_multi.set(transaction == TransactionStanding::Begun);
         card.watches.set(matches!(transaction, TransactionStanding::Watching { .. }));
     }
@@ -181,7 +188,6 @@ impl Session {
             return Ok(());
         }
         self.look_at_tracking(command.name());
-        self.look_at_watch(client);
         let (found, standing, decided) = self.dispatch(&command);
         if let Some((spec, number)) = found {
             self.number = number;
@@ -201,7 +207,7 @@ impl Session {
             Err(refusal) => self.refuses(&refusal, &command, client),
         };
         if taken.is_err() {
-            self.transaction.fails();
+            self.dedicated.fail();
         }
         // What rides a lane changes nothing of these.
         if !is_plain {
@@ -225,6 +231,11 @@ impl Session {
         (found, standing, dispatch::dispatch(&facts, &standing))
     }
 
+    /// A mark that no other request of the client has.
+    fn mark(&self) -> u64 {
+        self.marks.replace(self.marks.get() + 1)
+    }
+
     /// How the client stands now.
     fn standing(&self) -> ClientStanding {
         let who = match self.identity {
@@ -236,7 +247,7 @@ impl Session {
             who,
             pool: PoolFacts { only: self.front.only(), is_cluster: self.front.is_cluster() },
             subscription: self.subscription(),
-            transaction: self.transaction.standing(),
+            transaction: self.dedicated.standing(),
             tracks: self.tracking.is_some(),
         }
     }
@@ -356,7 +367,6 @@ impl Dialogue<Servers> for Session {
     }
 
     fn next(&mut self, bytes: &[u8], client: &Asking) -> Result<usize, Vec<u8>> {
-        self.look_at_login();
         let in_force = self.front.in_force.load();
         let limits = self.limits(&in_force);
         let mut cutter = std::mem::take(&mut self.commands);
@@ -403,12 +413,27 @@ impl Dialogue<Servers> for Session {
 
     fn is_stranger(&self) -> bool {
         // Where servers check passwords, one may need none: it is asked at the first command.
-        let has_to = self.identity.is_none() && self.unnamed == Unnamed::Refused;
-        has_to && !self.login.as_ref().is_some_and(|login| login.is_in())
+        self.identity.is_none() && self.unnamed == Unnamed::Refused
+    }
+
+    fn hears(&mut self, event: ClientEvent<Servers>, client: &Asking) -> Result<(), Vec<u8>> {
+        match event {
+            ClientEvent::StepNotSent => self.dedicated.lose_step(),
+            ClientEvent::Answered(answer) => {
+                let (mark, begins) = (answer.mark, answer.begins.as_deref());
+                self.drive_alone(client, |machine, out| machine.hear(mark, begins, out));
+                self.hears_of_tracking(&answer)?;
+            }
+            ClientEvent::Done(Outcome::LoggedIn(done)) => self.is_let_in(done),
+            ClientEvent::Done(Outcome::NotLetIn(why)) => self.unnamed = why.into(),
+            ClientEvent::Done(Outcome::Untold(words)) => self.untold = Some(words),
+        }
+        self.show();
+        Ok(())
     }
 
     fn lease_lost(&mut self, _client: &Asking) -> Result<(), Vec<u8>> {
-        self.transaction.lost();
+        self.dedicated.fail();
         match self.tracking {
             Some(_) => Err(join::error(TRACKING_LOST)),
             None => Ok(()),

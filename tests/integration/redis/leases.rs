@@ -60,6 +60,46 @@ fn a_transaction_is_run_as_a_whole() {
 }
 
 #[test]
+fn a_transaction_of_which_a_step_was_not_sent_is_not_run() {
+    let server = Redis::start();
+    let limits = "max-command = \"1MiB\"\nmax-memory = \"2MiB\"";
+    let weir = weir(&[&server], limits, ADMIN);
+    let mut root = admin(&weir);
+    let value = "v".repeat(600_000);
+    let held = || weir.metrics().sum("weir_redis_held_bytes", &[]);
+    let [mut later, mut first, mut tracks] = [0; 3].map(|_| admin(&weir));
+    assert!(tracks.line("HELLO 3").starts_with('%'));
+    assert_eq!(tracks.line("CLIENT TRACKING ON"), "+OK");
+    for (of, steps) in [(&mut later, 1), (&mut first, 0), (&mut tracks, 1)] {
+        assert_eq!(of.line("MULTI"), "+OK");
+        (0..steps).for_each(|_| assert_eq!(of.line("SET a 1"), "+QUEUED"));
+    }
+    // As much is held as may be: there is no room for another large step.
+    assert_eq!(root.line("WEIR PAUSE"), "+OK");
+    let mut all = [admin(&weir), admin(&weir)];
+    for (at, of) in all.iter_mut().enumerate() {
+        of.say(&["MSET", "k", &value]);
+        let wanted = (at + 1) as f64 * 600_000.0;
+        wait::until("it is held", wait::LONG, || held() >= wanted);
+    }
+    for of in [&mut later, &mut first, &mut tracks] {
+        assert!(of.ask(&["SET", "k", &value]).starts_with("-OOM weir: "));
+    }
+    assert_eq!(root.line("WEIR RESUME"), "+OK");
+    assert_eq!([all[0].hear(), all[1].hear()], ["+OK", "+OK"]);
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.";
+    for of in [&mut later, &mut first, &mut tracks] {
+        let refused = "-ERR weir: not sent: nor was what came before it within MULTI";
+        assert_eq!(of.line("SET a 2"), refused);
+        assert_eq!(of.line("EXEC"), aborted);
+        for (line, wanted) in [("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "*1 +PONG")] {
+            assert_eq!(of.line(line), wanted);
+        }
+    }
+    assert_eq!(root.line("GET a"), "$-1");
+}
+
+#[test]
 fn a_watched_key_that_changes_undoes_the_transaction() {
     let server = Redis::start();
     let weir = weir(&[&server], "", "");

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::noted::Notes;
 use super::seat::{Part, Seat};
-use super::{Begun, Filled, Join, Over, Place, Verdict};
+use super::{Begun, Filled, Join, NotedAnswer, Over, Place, Verdict};
 use crate::lane::Fate;
 
 /// The places of the requests of one client that are not answered yet, in their order. Without
@@ -25,6 +26,8 @@ pub struct Line {
     taken_back: Option<u64>,
     /// The client does not hear the answers to what it asks now.
     hears_no_answers: bool,
+    /// The requests of which the gateway is told, too, where there are any.
+    notes: Option<Box<Notes>>,
 }
 
 /// The requests behind one that may have run: such a request could still take effect after them.
@@ -60,6 +63,23 @@ impl Line {
     /// [messages](Self::aside) it hears all the same.
     pub fn hears_answers(&mut self, hears: bool) {
         self.hears_no_answers = !hears;
+    }
+
+    /// Has the gateway told of the request in this place, which was taken last, once all before it
+    /// are answered and so is it: how its answer begins, or that there is none. Whether the client
+    /// hears the answer makes no difference. `mark` is what the gateway knows the request by.
+    pub fn note(&mut self, place: Place, mark: u64) {
+        self.notes.get_or_insert_default().add(place.request, mark);
+    }
+
+    /// What became of a noted request; each is told once, in the order of the requests.
+    pub fn take_noted(&mut self) -> Option<NotedAnswer> {
+        let notes = self.notes.as_mut()?;
+        let first = notes.take();
+        if notes.is_empty() {
+            self.notes = None;
+        }
+        first
     }
 
     fn take(&mut self, seat: Seat) -> Place {
@@ -104,6 +124,9 @@ impl Line {
         if self.is_held(place) {
             return Filled::Held;
         }
+        if self.notes.is_some() {
+            self.note_pieces(place, pieces);
+        }
         let (is_head, limit) = (place.request == self.head, self.limit);
         match self.seat(place) {
             Some(Seat::Whole { is_told, is_done: false, is_unheard, .. }) if is_head => {
@@ -146,6 +169,14 @@ impl Line {
         }
     }
 
+    #[cold]
+    fn note_pieces(&mut self, place: Place, pieces: &[&[u8]]) {
+        let is_whole = matches!(self.seat(place), Some(Seat::Whole { is_done: false, .. }));
+        if let (true, Some(notes)) = (is_whole, &mut self.notes) {
+            pieces.iter().for_each(|piece| notes.hear(place.request, piece));
+        }
+    }
+
     fn keep(&mut self, bytes: usize) -> Filled {
         self.waiting += bytes;
         if self.waiting > self.limit { Filled::Over } else { Filled::Taken }
@@ -160,6 +191,9 @@ impl Line {
         };
         let parts: Vec<Vec<u8>> = parts.into_iter().map(|part| part.bytes).collect();
         let answer = join(&parts);
+        if let Some(notes) = &mut self.notes {
+            notes.hear(place.request, &answer);
+        }
         self.waiting -= waited;
         self.end(place, answer, send)
     }
@@ -189,6 +223,9 @@ impl Line {
             if let Some(asides) = self.asides.remove(&self.head) {
                 self.waiting -= asides.len();
                 send(&asides);
+            }
+            if let Some(notes) = &mut self.notes {
+                notes.end(self.head);
             }
             self.head += 1;
             if self.doubt.is_some_and(|doubt| doubt.until <= self.head) {
@@ -235,6 +272,9 @@ impl Line {
         }
         let waited = seat.waits();
         *seat = Seat::empty(seat.is_unheard());
+        if let Some(notes) = &mut self.notes {
+            notes.give_up(place.request);
+        }
         self.waiting -= waited;
         // The words are short, and the client is ended soon where too much waits.
         self.end(place, words.to_vec(), &mut send);
@@ -287,6 +327,9 @@ impl Line {
             },
         };
         self.waiting -= waited;
+        if let Some(notes) = &mut self.notes {
+            notes.begin_anew(place.request);
+        }
         if verdict == Verdict::MayHaveRun {
             self.doubts(place);
             return verdict;
@@ -395,6 +438,7 @@ impl Line {
         self.waiting = 0;
         self.doubt = None;
         self.taken_back = None;
+        self.notes = None;
     }
 }
 

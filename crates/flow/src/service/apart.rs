@@ -28,6 +28,13 @@ impl<S: Service> Apart<S> {
         self.client.fill(self.place, bytes, true);
     }
 
+    /// Ends it with this answer, behind which its dialogue is [told](super::Dialogue::hears) what
+    /// came of it before anything else is asked.
+    pub fn done(self, outcome: S::Outcome, answer: &[u8]) {
+        self.client.is_done(outcome);
+        self.answer(answer);
+    }
+
     /// Ends it with this message, which a client hears that does not
     /// [hear answers](Client::hears_answers), too.
     pub fn push(self, bytes: &[u8]) {

@@ -138,6 +138,9 @@ impl<S: Service> Client<S> {
     /// Sends one request; gives it back where it has to wait.
     fn go(self: &Rc<Self>, what: Pending) -> Option<Pending> {
         if what.place().is_some_and(|place| !self.is_awaited(place, &what)) {
+            if let Pending::Ask { request, .. } = &what {
+                self.is_not_sent(request);
+            }
             return None;
         }
         if self.is_fenced(&what) || self.is_paused_for(&what) {
@@ -201,6 +204,7 @@ impl<S: Service> Client<S> {
         }
         let is_lost = matches!(self.leases.borrow().get(server), Some(Lease::Lost));
         if request.route != Route::Lane || is_lost {
+            self.is_not_sent(&request);
             self.give_up(place, &self.without_lease(server));
             return None;
         }

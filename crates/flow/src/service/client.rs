@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use super::asking::{Pending, Stream, Way};
+use super::events::Events;
 use super::joining::JoinedRequest;
 use super::lease::Leases;
 use super::unread::Keeps;
@@ -60,6 +61,8 @@ pub struct Client<S: Service> {
     is_cut_short: Cell<bool>,
     /// Nothing more is to be told.
     is_over: Cell<bool>,
+    /// What its dialogue has to be told, or will have to.
+    pub(super) events: Events<S>,
     /// It is there to be sent what it has not asked for.
     is_listening: Cell<bool>,
     pub(super) keeps: Cell<Keeps>,
@@ -125,6 +128,7 @@ impl<S: Service> Client<S> {
             parting: OnceCell::new(),
             is_cut_short: Cell::new(false),
             is_over: Cell::new(false),
+            events: Events::default(),
             is_listening: Cell::new(false),
             keeps: Cell::new(Keeps::Nothing),
             untaken_at: Cell::new(None),
@@ -160,19 +164,23 @@ impl<S: Service> Client<S> {
         self.submit_if_held(place, request);
     }
 
-    fn submit_if_held(self: &Rc<Self>, place: Place, mut request: Request) {
+    pub(super) fn submit_if_held(self: &Rc<Self>, place: Place, mut request: Request) {
         if self.holds_request(&mut request) {
             self.submit(Pending::ask(place, request));
         } else {
+            self.is_not_sent(&request);
             self.give_up(place, &Unanswered::OutOfMemory);
         }
     }
 
     /// Asks several servers, or one several times, and answers with what `join` makes of it.
     pub fn ask_parts(self: &Rc<Self>, parts: Vec<Request>, join: Join) {
-        let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
-        let place = self.line.borrow_mut().open_parts(count, join);
-        for (part, mut request) in (0..count).zip(parts) {
+        let place = self.line.borrow_mut().open_parts(count_of(&parts), join);
+        self.submit_parts(place, parts);
+    }
+
+    pub(super) fn submit_parts(self: &Rc<Self>, place: Place, parts: Vec<Request>) {
+        for (part, mut request) in (0..).zip(parts) {
             self.note_of(place, &mut request);
             self.submit_if_held(Place { part, ..place }, request);
         }
@@ -429,6 +437,7 @@ impl<S: Service> Client<S> {
     pub(super) fn wake_if_called(&self) {
         let is_called = !self.pending.borrow().is_empty()
             || self.parting.get().is_some()
+            || self.events.are_due()
             || self.stream.borrow().is_some();
         if is_called || self.is_paused.get() {
             self.wake();
@@ -454,6 +463,10 @@ impl<S: Service> Client<S> {
         }
         Poll::Pending
     }
+}
+
+pub(super) fn count_of(parts: &[Request]) -> u32 {
+    u32::try_from(parts.len()).unwrap_or(u32::MAX)
 }
 
 impl<S: Service> fmt::Debug for Client<S> {

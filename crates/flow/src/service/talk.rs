@@ -117,6 +117,7 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
         {
             client.part(words);
         }
+        self.tell_events();
         let mut at = 0;
         while client.parting().is_none() && !client.is_over() {
             let rest = self.inbox.get(at..).unwrap_or_default();
@@ -147,12 +148,23 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
                 Ok(n) => at += n.min(rest.len()),
                 Err(words) => client.part(words),
             }
+            self.tell_events();
         }
         self.inbox.drain(..at);
         if self.inbox.is_empty() {
             self.inbox = Vec::new();
         }
         client.count_held(Some(self.inbox.len()));
+    }
+
+    /// Has the dialogue hear what has become of what it has asked.
+    #[inline]
+    fn tell_events(&mut self) {
+        while let Some(event) = self.client.takes_event() {
+            if let Err(words) = self.dialogue.hears(event, &self.client) {
+                self.client.part(words);
+            }
+        }
     }
 
     /// Whether another request may be taken now.

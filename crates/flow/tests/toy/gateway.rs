@@ -2,9 +2,11 @@
 //!
 //! `GET k`, `PUT k n` with n bytes behind it, `SUM k...` (parts from both servers), `HOLD k` and
 //! `FREE k` (a connection for itself, whose state is `NAME`), `WATCH k` (pushes), `ID`, `CANCEL id`
-//! and `KILL id`, `APART` (which a test answers). `ADD k w` puts w behind the value; a server that
-//! has handed the key over answers `-elsewhere n`, and it is asked of server n, behind a line
-//! `LET`. A reply is a line that begins with `+` or `-`, or `$n` with n bytes behind it.
+//! and `KILL id`, `APART` (which a test answers). `NOTE k` and `STEP k` are a `GET`, the latter by
+//! a connection for itself; what the toy hears of them comes as pushes. `ADD k w` puts w behind the
+//! value; a server that has handed the key over answers `-elsewhere n`, and it is asked of server
+//! n, behind a line `LET`. A reply is a line that begins with `+` or `-`, or `$n` with n bytes
+//! behind it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -12,13 +14,14 @@ use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
+use flow::answers::NotedAnswer;
 use flow::dial::{Address, Socket, Target};
 use flow::lane::{Protocol, Step, What};
 use flow::lanes::Known;
 use flow::pool::Budget;
 use flow::service::{
-    Affinity, Again, Apart, Client, Dialogue, Effect, Fabric, Judge, Request, Route, Service, Took,
-    Unanswered,
+    Affinity, Again, Apart, Client, ClientEvent, Dialogue, Effect, Fabric, Judge, Request, Route,
+    Service, Took, Unanswered,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -94,6 +97,8 @@ pub struct Toy {
     pub budget: RefCell<Option<Budget>>,
     /// The server that no client may ask.
     pub unwanted: Cell<Option<usize>>,
+    /// How many requests were noted.
+    marks: Cell<u64>,
 }
 
 impl Toy {
@@ -116,6 +121,7 @@ impl Toy {
             apart: RefCell::default(),
             budget: RefCell::default(),
             unwanted: Cell::default(),
+            marks: Cell::default(),
         }
     }
 
@@ -152,6 +158,7 @@ impl Service for Toy {
     type Protocol = Replies;
     type Known = Nothing;
     type Error = String;
+    type Outcome = ();
 
     async fn connect(self: Rc<Self>, server: usize) -> Result<Socket, String> {
         let target = &self.servers[server];
@@ -252,6 +259,15 @@ impl Dialogue<Toy> for Lines {
                 let route = Route::Own(Affinity::Taint);
                 client.ask(Request { route, ..request });
             }
+            [b"NOTE", key] => {
+                let request = Request::new(toy.server_of(key), [b"GET ", key, b"\n"].concat());
+                let mark = toy.marks.replace(toy.marks.get() + 1);
+                client.ask_noted(request, mark);
+            }
+            [b"STEP", key] => {
+                let request = Request::new(toy.server_of(key), [b"GET ", key, b"\n"].concat());
+                client.ask(Request { route: Route::Own(Affinity::Step), ..request });
+            }
             [b"ADD", key, _] => {
                 let request = Request::new(toy.server_of(key), &bytes[..len]);
                 let judge = Judge::of(Some(number_of(key)));
@@ -278,6 +294,20 @@ impl Dialogue<Toy> for Lines {
             _ => return Err(b"-what?\n".to_vec()),
         }
         Ok(len)
+    }
+
+    fn hears(&mut self, event: ClientEvent<Toy>, client: &Rc<Client<Toy>>) -> Result<(), Vec<u8>> {
+        let words = match event {
+            ClientEvent::StepNotSent => b"!a step was not sent".to_vec(),
+            ClientEvent::Answered(NotedAnswer { mark, begins }) => {
+                let begins = begins.unwrap_or_else(|| b"nothing".to_vec());
+                let line = begins.split(|byte| *byte == b'\n').next().unwrap_or_default();
+                [b"!", mark.to_string().as_bytes(), b" ", line].concat()
+            }
+            ClientEvent::Done(()) => b"!done".to_vec(),
+        };
+        client.push(&[&words[..], b"\n"].concat());
+        Ok(())
     }
 
     fn lease_lost(&mut self, _client: &Rc<Client<Toy>>) -> Result<(), Vec<u8>> {

@@ -80,6 +80,7 @@ fn a_connection_that_a_request_taints_is_closed_and_nobody_else_has_it() {
     let key = key_of(1, "k");
     let mut client = stand.client();
     assert_eq!(client.ask(format!("TAINT {key}\n")), "-not sent: lost", "it rides no lane");
+    assert_eq!(client.hear().unwrap(), "!a step was not sent");
     assert_eq!(client.ask(format!("HOLD {key}\n")), "+held");
     client.send(format!("NAME {key} me\nTAINT {key}\nNAMED {key}\nFREE {key}\nHOLD {key}\n"));
     for expected in ["+ok", "+me", "+me", "+free", "+held"] {
@@ -190,4 +191,48 @@ fn what_is_done_apart_begins_behind_all_before_and_holds_up_all_behind() {
     drop(client);
     stand.on_workers(|fabric| drop(fabric.service().apart.take()));
     assert!(other.hear().unwrap().starts_with('+'));
+}
+
+#[test]
+fn the_gateway_is_told_in_the_order_of_the_requests_whoever_answers_first() {
+    let stand = Stand::start(1, settings());
+    let mut client = stand.client();
+    let (a, b) = (key_of(0, "a"), key_of(1, "b"));
+    assert_eq!(client.put(&a, "one"), "+ok");
+    assert_eq!(client.put(&b, "three"), "+ok");
+    // The answer to the first is parts of two servers, and the last has no key.
+    client.send(format!("SUM {a} {b}\nNOTE {a}\nID\nNOTE {b}\nNOTE none\n").repeat(20));
+    let mut told = Vec::new();
+    for turn in 0..20 {
+        for expected in ["+8", "$3 one", "+0", "$5 three", "-none"] {
+            let heard = loop {
+                match client.hear().unwrap() {
+                    line if line.starts_with('!') => told.push(line),
+                    line => break line,
+                }
+            };
+            assert_eq!(heard, expected, "turn {turn}");
+        }
+    }
+    while told.len() < 60 {
+        told.push(client.hear().unwrap());
+    }
+    let wanted = (0..20).flat_map(|turn| {
+        let first = 3 * turn;
+        [(first, "$3"), (first + 1, "$5"), (first + 2, "-none")]
+    });
+    let wanted: Vec<String> = wanted.map(|(at, begins)| format!("!{at} {begins}")).collect();
+    assert_eq!(told, wanted);
+}
+
+#[test]
+fn of_a_step_that_is_not_sent_the_gateway_hears_before_it_is_asked_for_more() {
+    let stand = Stand::start(1, settings());
+    let mut client = stand.client();
+    let key = key_of(0, "a");
+    assert_eq!(client.put(&key, "one"), "+ok");
+    // There is no connection of its own.
+    client.send(format!("STEP {key}\nID\nHOLD {key}\nSTEP {key}\n"));
+    let heard: Vec<String> = (0..5).map(|_| client.hear().unwrap()).collect();
+    assert_eq!(heard, ["-not sent: lost", "!a step was not sent", "+0", "+held", "$3 one"]);
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use flow::service::{Again, Request};
+use flow::service::{Again, Fabric, Request, Service as _};
 use wire::resp::{Command, CommandFrame, Commands, Limits, put_error};
 
 use super::Servers;
@@ -26,6 +26,15 @@ pub(super) fn plain(request: &Request) -> &[u8] {
 }
 
 impl Servers {
+    /// How many connections to the server of a place have ended, and how many commands it has sent
+    /// on, those included that were not heeded yet.
+    pub fn breaks(fabric: &Fabric<Self>, place: usize) -> u64 {
+        let servers = fabric.service();
+        let left = servers.left.borrow();
+        let unheeded = left.iter().filter(|of| servers.are_of_one(**of, place)).count();
+        fabric.breaks(place) + u64::try_from(unheeded).unwrap_or(u64::MAX)
+    }
+
     /// A command is not run by the server it was sent to: what is asked in its place.
     pub(super) fn sent_on(&self, request: &Request, slot: u32, said: &Redirect) -> Option<Again> {
         let by = self.place(request.server)?.server;

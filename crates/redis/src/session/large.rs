@@ -40,7 +40,6 @@ impl Session {
         bytes: &[u8],
         client: &Asking,
     ) -> usize {
-        self.look_at_watch(client);
         self.beginning(commands, bytes).map_or(0, |(spec, number, begun, rest)| {
             let key = begun.get(1).unwrap_or_default();
             self.number = number;

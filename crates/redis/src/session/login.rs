@@ -14,53 +14,25 @@ use wire::resp::{Command, Version, put_array, put_bulk, put_integer, put_map};
 
 use super::clients::check_name;
 use super::dispatch::{Change, shortened};
-use super::passed::{Check, Unnamed};
+use super::passed::Check;
 use super::{Asking, Session, Taken, join};
 use crate::commands::number;
 use crate::fleet::Release;
 use crate::front::Front;
 use crate::servers::accounts::Account;
-use crate::servers::{NotIn, Servers};
-use crate::users::{DEFAULT, Identity};
+use crate::servers::{Hello, LoggedIn, NotIn, Outcome, Servers};
+use crate::users::DEFAULT;
 
 pub(super) const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
 /// A login that is under way, until it is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Login {
-    task: RefCell<Option<AbortHandle>>,
-    done: RefCell<Option<Outcome>>,
-}
-
-/// What comes of one.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    /// The client is let in.
-    In(LoggedIn),
-    /// What is known of a client that has not logged in.
-    Unnamed(Unnamed),
-}
-
-/// What holds for a client that has logged in.
-#[derive(Debug)]
-pub(super) struct LoggedIn {
-    pub(super) identity: Identity,
-    pub(super) account: Rc<Account>,
-    pub(super) user: Rc<str>,
-    pub(super) hello: Option<Hello>,
-}
-
-/// What a client wants with `HELLO`.
-#[derive(Debug)]
-pub(super) struct Hello {
-    version: Version,
-    name: Option<Vec<u8>>,
-}
+pub(super) struct Login(RefCell<Option<AbortHandle>>);
 
 impl Drop for Login {
     fn drop(&mut self) {
         // Its client is gone: nobody waits for it.
-        if let Some(task) = self.task.take() {
+        if let Some(task) = self.0.take() {
             task.abort();
         }
     }
@@ -70,16 +42,7 @@ impl Login {
     /// Runs until the client is gone.
     pub(super) fn begin(&self, run: impl Future<Output = ()> + 'static) {
         let task = tokio::task::spawn_local(run);
-        *self.task.borrow_mut() = Some(task.abort_handle());
-    }
-
-    /// Whether the client is let in, of which nothing was asked since.
-    pub(super) fn is_in(&self) -> bool {
-        matches!(&*self.done.borrow(), Some(Outcome::In(_)))
-    }
-
-    pub(super) fn ends(&self, outcome: Outcome) {
-        *self.done.borrow_mut() = Some(outcome);
+        *self.0.borrow_mut() = Some(task.abort_handle());
     }
 }
 
@@ -153,7 +116,7 @@ impl Session {
                         time"
                 .to_owned());
         }
-        let answer = hello.answer(self.id(), &self.front.shared.fleet.release());
+        let answer = greeting(&hello, self.id(), &self.front.shared.fleet.release());
         self.greeted(hello);
         self.say(&answer, client);
         Ok(())
@@ -181,8 +144,8 @@ impl Session {
         drop(in_force);
         self.may_change_user()?;
         let user: Rc<str> = String::from_utf8_lossy(name.unwrap_or(DEFAULT)).into();
-        let greeting = |of: &Hello| of.answer(self.id(), &self.front.shared.fleet.release());
-        let answer = hello.as_ref().map_or_else(|| b"+OK\r\n".to_vec(), greeting);
+        let greeted = |of: &Hello| greeting(of, self.id(), &self.front.shared.fleet.release());
+        let answer = hello.as_ref().map_or_else(|| b"+OK\r\n".to_vec(), greeted);
         let login = Rc::new(Login::default());
         self.login = Some(Rc::clone(&login));
         let (front, from) = (Rc::clone(&self.front), self.card.from.map(|from| from.ip()));
@@ -203,11 +166,9 @@ impl Session {
                     }
                 };
                 front.shared.slowing.succeeded(place, &user);
-                if let Some(login) = login.upgrade() {
-                    apart.client().set_user(Some(&user));
-                    login.ends(Outcome::In(LoggedIn { identity, account, user, hello }));
-                    apart.answer(&answer);
-                }
+                apart.client().set_user(Some(&user));
+                let done = LoggedIn { identity, account, user, hello };
+                apart.done(Outcome::LoggedIn(done), &answer);
             });
         });
         self.front.metrics.answered.inc();
@@ -215,24 +176,13 @@ impl Session {
     }
 
     /// What has come of a login holds from now on.
-    #[inline]
-    pub(super) fn look_at_login(&mut self) {
-        let Some(done) = self.login.as_ref().and_then(|login| login.done.take()) else { return };
-        self.login = None;
-        let done = match done {
-            Outcome::In(done) => done,
-            Outcome::Unnamed(unnamed) => {
-                self.unnamed = unnamed;
-                return;
-            }
-        };
+    pub(super) fn is_let_in(&mut self, done: LoggedIn) {
         self.identity = Some(done.identity);
         self.asks_as(done.account);
         *self.card.user.borrow_mut() = Some(done.user);
         if let Some(hello) = done.hello {
             self.greeted(hello);
         }
-        self.show();
     }
 
     /// It asks servers as this from now on.
@@ -273,26 +223,24 @@ async fn refuse(
     apart.answer(&join::error(words));
 }
 
-impl Hello {
-    /// What a client of this number hears, before servers of that release.
-    fn answer(&self, id: i64, release: &Release) -> Vec<u8> {
-        let mut out = Vec::new();
-        put_map(&mut out, 7, self.version);
-        let text = |out: &mut Vec<u8>, key: &str, value: &str| {
-            put_bulk(out, key.as_bytes());
-            put_bulk(out, value.as_bytes());
-        };
-        let (name, version) = release.named();
-        text(&mut out, "server", name);
-        text(&mut out, "version", version);
-        put_bulk(&mut out, b"proto");
-        put_integer(&mut out, if self.version == Version::Three { 3 } else { 2 });
-        put_bulk(&mut out, b"id");
-        put_integer(&mut out, id);
-        text(&mut out, "mode", "standalone");
-        text(&mut out, "role", "master");
-        put_bulk(&mut out, b"modules");
-        put_array(&mut out, 0);
-        out
-    }
+/// What a client of this number hears, before servers of that release.
+fn greeting(of: &Hello, id: i64, release: &Release) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_map(&mut out, 7, of.version);
+    let text = |out: &mut Vec<u8>, key: &str, value: &str| {
+        put_bulk(out, key.as_bytes());
+        put_bulk(out, value.as_bytes());
+    };
+    let (name, version) = release.named();
+    text(&mut out, "server", name);
+    text(&mut out, "version", version);
+    put_bulk(&mut out, b"proto");
+    put_integer(&mut out, if of.version == Version::Three { 3 } else { 2 });
+    put_bulk(&mut out, b"id");
+    put_integer(&mut out, id);
+    text(&mut out, "mode", "standalone");
+    text(&mut out, "role", "master");
+    put_bulk(&mut out, b"modules");
+    put_array(&mut out, 0);
+    out
 }

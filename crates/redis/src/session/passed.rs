@@ -10,12 +10,12 @@ use flow::service::Apart;
 use wire::resp::Command;
 
 use super::dispatch::Change;
-use super::login::{LoggedIn, Login, Outcome};
+use super::login::Login;
 use super::{Asking, Session, Taken};
 use crate::front::{Front, InForce};
 use crate::server::{Credentials, Login as How};
 use crate::servers::accounts::Account;
-use crate::servers::{NotIn, Servers};
+use crate::servers::{LoggedIn, NotIn, Outcome, Servers};
 use crate::users::{Identity, User, Users};
 
 /// Whether a client that has not logged in may be somebody.
@@ -27,6 +27,15 @@ pub(super) enum Unnamed {
     Refused,
     /// No server could be asked: why, for the next command.
     Failed(String),
+}
+
+impl From<NotIn> for Unnamed {
+    fn from(why: NotIn) -> Self {
+        match why {
+            NotIn::Refused(_) => Self::Refused,
+            NotIn::Unasked(words) => Self::Failed(words),
+        }
+    }
 }
 
 impl Unnamed {
@@ -116,19 +125,15 @@ impl Session {
             let Some(of) = login.upgrade() else { return };
             of.begin(async move {
                 let outcome = match asked(&front, &How::Nobody).await {
-                    Ok(identity) => Outcome::In(LoggedIn {
+                    Ok(identity) => Outcome::LoggedIn(LoggedIn {
                         identity,
                         account: Rc::clone(front.fabric.service().accounts().nobody()),
                         user: "default".into(),
                         hello: None,
                     }),
-                    Err(NotIn::Refused(_)) => Outcome::Unnamed(Unnamed::Refused),
-                    Err(NotIn::Unasked(words)) => Outcome::Unnamed(Unnamed::Failed(words)),
+                    Err(why) => Outcome::NotLetIn(why),
                 };
-                if let Some(login) = login.upgrade() {
-                    login.ends(outcome);
-                }
-                apart.answer(&[]);
+                apart.done(outcome, &[]);
             });
         });
         true

@@ -33,7 +33,7 @@ impl Replies {
     }
 
     /// Whether the client hears the answer to the command at hand.
-    fn are_heard(self) -> bool {
+    pub(super) fn are_heard(self) -> bool {
         !matches!(self, Self::Skip | Self::Off)
     }
 }

@@ -14,13 +14,13 @@ mod options;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use flow::answers::NotedAnswer;
 use flow::service::Request;
 use wire::resp::{Command, put_command, put_integer};
 
 use super::dispatch::{Change, TransactionStanding};
 use super::{Asking, Session, Taken};
 use crate::commands;
-use crate::front::Front;
 use crate::server::Place;
 use options::{Mode, Options, Wanted};
 
@@ -33,7 +33,12 @@ pub(super) struct Tracking {
     client: Asking,
     /// The places of its connections, one at each server.
     places: Vec<usize>,
-    terms: Rc<Terms>,
+    state: State,
+    options: Options,
+    /// The marks of each `CLIENT TRACKING ON` that is not answered yet.
+    awaited: Vec<u64>,
+    /// The marks of each `CLIENT CACHING` that is not.
+    caching: RefCell<Vec<u64>>,
     /// `CLIENT CACHING` was said for the next command.
     caches_next: Cell<bool>,
     /// It was said for the command, or the transaction, that is under way.
@@ -42,14 +47,7 @@ pub(super) struct Tracking {
     told: RefCell<Vec<usize>>,
 }
 
-/// What holds of it, as others have said.
-#[derive(Debug, Default)]
-struct Terms {
-    state: Cell<State>,
-    options: RefCell<Options>,
-}
-
-/// What the servers have said.
+/// What the servers have said to `CLIENT TRACKING ON`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum State {
     /// Not all of them have answered yet.
@@ -57,67 +55,68 @@ enum State {
     Awaited,
     /// They tell the client of keys.
     On,
-    /// One refuses.
+    /// One refuses, or could not be asked.
     Refused,
+    /// Some servers go by what was said before, and others do not.
+    Torn,
 }
 
-/// Hears what servers say to `CLIENT TRACKING ON`. Where it is dropped and has heard nothing, one
-/// of them could not be asked.
-struct Hearing {
-    front: Rc<Front>,
-    /// The number of the client on this worker.
-    client: u64,
-    terms: Rc<Terms>,
-    has_heard: Cell<bool>,
-}
-
-impl Hearing {
-    fn hear(&self, agree: bool) {
-        self.has_heard.set(true);
-        let state = &self.terms.state;
-        match (state.get(), agree) {
-            (State::Awaited | State::On, true) => state.set(State::On),
-            (State::Awaited | State::Refused, false) => state.set(State::Refused),
-            // Some servers go by what was said before, and others do not.
-            (State::On, false) | (State::Refused, true) => self.front.lose_tracking(self.client),
+impl State {
+    /// All servers agree to what was said once more, or not.
+    fn and(self, agree: bool) -> Self {
+        match (self, agree) {
+            (Self::Awaited | Self::On, true) => Self::On,
+            (Self::Awaited | Self::Refused, false) => Self::Refused,
+            (Self::On, false) | (Self::Refused, true) | (Self::Torn, _) => Self::Torn,
         }
     }
 }
 
-impl Drop for Hearing {
-    fn drop(&mut self) {
-        if !self.has_heard.get() {
-            self.hear(false);
-        }
-    }
+/// Takes a mark out of those that are awaited; whether it was one.
+fn is_awaited(awaited: &mut Vec<u64>, mark: u64) -> bool {
+    let at = awaited.iter().position(|of| *of == mark);
+    at.map(|at| awaited.swap_remove(at)).is_some()
 }
 
 impl Session {
-    /// Lets go of a connection that the client has for itself, unless it tracks by it.
-    pub(super) fn release(&self, place: usize, client: &Asking) {
-        if self.tracking.is_none() {
-            client.release(place);
-        }
-    }
-
-    /// Before a command: ends what a server has refused by now, and has `CLIENT CACHING` hold for
-    /// the command that it is for, which may be a whole transaction.
+    /// Before a command: has `CLIENT CACHING` hold for the command that it is for, which may be a
+    /// whole transaction.
     #[inline]
     pub(super) fn look_at_tracking(&mut self, name: &[u8]) {
         let Some(of) = &self.tracking else { return };
-        if of.terms.state.get() == State::Refused {
-            return self.end_tracking();
-        }
-        if self.transaction.standing() != TransactionStanding::Begun {
+        if self.dedicated.standing() != TransactionStanding::Begun {
             let is_client = name.eq_ignore_ascii_case(b"CLIENT");
             of.caches.set(!is_client && of.caches_next.take());
             of.told.borrow_mut().clear();
         }
     }
 
+    /// A `CLIENT TRACKING ON` or a `CLIENT CACHING` has come to its end.
+    ///
+    /// # Errors
+    /// The client is closed with these words: it has its answer to `CLIENT CACHING` already.
+    pub(super) fn hears_of_tracking(&mut self, answer: &NotedAnswer) -> Result<(), Vec<u8>> {
+        let Some(of) = &mut self.tracking else { return Ok(()) };
+        let is_ok = |begins: &Vec<u8>| begins.first() == Some(&b'+');
+        if is_awaited(&mut of.awaited, answer.mark) {
+            of.state = of.state.and(answer.begins.as_ref().is_some_and(is_ok));
+            match of.state {
+                State::Refused => self.end_tracking(),
+                State::Torn => self.front.lose_tracking(of.client.id()),
+                State::Awaited | State::On => {}
+            }
+        } else if is_awaited(of.caching.get_mut(), answer.mark)
+            && let Some(words) = answer.begins.as_ref().filter(|begins| !is_ok(begins))
+        {
+            return Err(words.clone());
+        }
+        Ok(())
+    }
+
     /// Nothing is told to the client any more: the connections are undone before anybody has them.
     pub(super) fn end_tracking(&mut self) {
         let Some(of) = self.tracking.take() else { return };
+        self.dedicated.set_keeps(false);
         self.card.tracks.set(false);
         of.places.iter().for_each(|place| of.client.release(*place));
     }
@@ -145,9 +144,7 @@ impl Session {
 
     fn begin_tracking(&mut self, wanted: Wanted, client: &Asking) -> Taken {
         self.standing().allows(Change::Tracking)?;
-        let before = self.tracking.as_ref().map(|of| of.terms.options.borrow());
-        let options = wanted.after(before.as_deref())?;
-        drop(before);
+        let options = wanted.after(self.tracking.as_ref().map(|of| &of.options))?;
         // Of a key that there is not no node says that it is with another one now.
         if self.front.is_cluster() && options.mode != Mode::Broadcast {
             return Err(
@@ -159,24 +156,18 @@ impl Session {
             places.iter().for_each(|place| client.take(*place));
             self.card.tracks.set(true);
             self.tracking = Some(Tracking::new(client, places));
+            self.dedicated.set_keeps(true);
         }
-        if let Some(of) = &self.tracking {
-            self.tell(of, &wanted, options);
+        let mark = self.mark();
+        // Has all servers track keys so; the client hears what they say to that.
+        let requests = self.tracking.as_ref().map(|of| self.requests(of, &wanted.command()));
+        if let (Some(of), Some(requests)) = (&mut self.tracking, requests) {
+            of.options = options;
+            of.awaited.push(mark);
+            client.ask_parts_noted(requests, Rc::new(agreed), mark);
             self.front.metrics.leased.inc();
         }
         Ok(())
-    }
-
-    /// Has all servers track keys so; the client hears what they say to that.
-    fn tell(&self, of: &Tracking, wanted: &Wanted, options: Options) {
-        *of.terms.options.borrow_mut() = options;
-        let (front, terms) = (Rc::clone(&self.front), Rc::clone(&of.terms));
-        let hearing = Hearing { front, client: of.client.id(), terms, has_heard: Cell::new(false) };
-        let joined = move |answers: &[Vec<u8>]| {
-            hearing.hear(answers.iter().all(|answer| answer.first() == Some(&b'+')));
-            agreed(answers)
-        };
-        of.client.ask_parts(self.requests(of, &wanted.command()), Rc::new(joined));
     }
 
     /// Where the servers are that have keys now, for a client that tracks.
@@ -205,7 +196,7 @@ impl Session {
     /// `CLIENT CACHING`.
     pub(super) fn cache(&self, word: &[u8], client: &Asking) -> Taken {
         let of = self.tracking.as_ref().ok_or(NOT_TRACKING)?;
-        of.terms.options.borrow().check_caching(word)?;
+        of.options.check_caching(word)?;
         of.caches_next.set(true);
         self.say_ok(client);
         Ok(())
@@ -221,7 +212,7 @@ impl Session {
         match &self.tracking {
             Some(of) => {
                 let is_caching = of.caches_next.get();
-                of.terms.options.borrow().put_info(is_caching, self.version, out);
+                of.options.put_info(is_caching, self.version, out);
             }
             None => options::put_off(self.version, out),
         }
@@ -237,12 +228,17 @@ impl Session {
     /// comes before it if that was said.
     pub(super) fn as_tracked(&self, request: Request) -> Request {
         let Some(of) = &self.tracking else { return request };
-        let place = request.server;
+        let (place, client) = (request.server, &of.client);
         if of.caches.get() && !of.told.borrow().contains(&place) {
             of.told.borrow_mut().push(place);
-            let caching = Request::new(place, of.terms.options.borrow().caching());
+            let caching = Request::new(place, of.options.caching());
             let route = caching.route.own();
-            of.tell_caching(Request { route, tag: tag_of_client(), ..caching });
+            // The client has its answer already.
+            client.hears_answers(false);
+            let (mark, tag) = (self.mark(), tag_of_client());
+            client.ask_noted(Request { route, tag, ..caching }, mark);
+            client.hears_answers(self.replies.are_heard());
+            of.caching.borrow_mut().push(mark);
         }
         Request { route: request.route.own(), ..request }
     }
@@ -254,25 +250,14 @@ impl Tracking {
         Self {
             client: Rc::clone(client),
             places,
-            terms: Rc::default(),
+            state: State::default(),
+            options: Options::default(),
+            awaited: Vec::new(),
+            caching: RefCell::default(),
             caches_next: Cell::default(),
             caches: Cell::default(),
             told: RefCell::default(),
         }
-    }
-
-    /// Tells a server that the next command is one to be cached, or not. The client has its answer
-    /// already, so it is closed where the server refuses.
-    fn tell_caching(&self, request: Request) {
-        let client = Rc::downgrade(&self.client);
-        let joined = move |answers: &[Vec<u8>]| {
-            let refused = answers.iter().find(|answer| answer.first() != Some(&b'+'));
-            if let (Some(words), Some(client)) = (refused, client.upgrade()) {
-                client.part(words.clone());
-            }
-            Vec::new()
-        };
-        self.client.ask_parts(vec![request], Rc::new(joined));
     }
 }
 
@@ -293,4 +278,17 @@ fn tag_of_client() -> u32 {
 fn agreed(answers: &[Vec<u8>]) -> Vec<u8> {
     let error = answers.iter().find(|answer| answer.first() == Some(&b'-'));
     error.or_else(|| answers.first()).cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::State::{Awaited, On, Refused, Torn};
+
+    #[test]
+    fn what_some_servers_go_by_and_others_do_not_is_no_state_to_go_on_with() {
+        assert_eq!([Awaited.and(true), Awaited.and(false)], [On, Refused]);
+        assert_eq!([On.and(true), On.and(false)], [On, Torn]);
+        assert_eq!([Refused.and(true), Refused.and(false)], [Torn, Refused]);
+        assert_eq!([Torn.and(true), Torn.and(false)], [Torn, Torn]);
+    }
 }

@@ -1,128 +1,34 @@
-//! `WATCH`, `MULTI` and `EXEC`, on a connection of the client's own.
-//!
-//! A transaction belongs to the server of its first key. Until one comes, what is queued waits
-//! here; `MULTI` goes out with it.
+//! `WATCH`, `MULTI` and `EXEC`, on a connection of the client's own: what the machine of
+//! [`dedicated`](super::dedicated) wants is carried out here.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use flow::service::{Affinity, Effect, Request, Route};
-use wire::resp::{Command, put_array, put_command, put_simple};
+use wire::resp::{Command, put_command};
 
-use super::dispatch::{StepEffect, TransactionStanding};
-use super::{Asking, ListedCommand, Session, Taken, join};
+use super::dedicated::{Action, Dedicated, OwnRequest, Reply, RequestWords, TransactionStep};
+use super::dispatch::StepEffect;
+use super::{Asking, ListedCommand, Session, Taken};
 use crate::commands::{self, Positions, TransactionCommand};
 use crate::front::Home;
-
-/// What waits here for the first key of its transaction, in bytes.
-const WAITING_BYTES_MAX: usize = 64 << 10;
-
-const ABORTED: &str = "EXECABORT Transaction discarded because of previous errors.";
+use crate::server::Place;
 
 impl StepEffect {
     fn route(self) -> Route {
         Route::Own(if self == Self::Unknown { Affinity::Taint } else { Affinity::Step })
     }
-}
 
-/// How far a client's transaction is.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Transaction {
-    /// There is none, and nothing is watched.
-    None,
-    /// Keys are watched.
-    Watching {
-        /// On the connection to this place.
-        place: usize,
-        /// What has come of it.
-        state: Rc<Cell<Watch>>,
-    },
-    /// `MULTI` was said.
-    Begun {
-        /// The place it is on, once that is known.
-        place: Option<usize>,
-        /// What was queued before.
-        waiting: Vec<Vec<u8>>,
-        /// A command was refused here, so that it may not be run.
-        has_failed: bool,
-        /// It may change something.
-        writes: bool,
-    },
-}
-
-/// Whether keys are watched: a server may refuse that, since the user may not read them, or they
-/// are with another node of the Cluster by now.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Watch {
-    /// How many `WATCH` are not answered yet.
-    awaited: usize,
-    /// One was granted.
-    holds: bool,
-}
-
-impl Watch {
-    fn asked(self) -> Self {
-        Self { awaited: self.awaited + 1, ..self }
-    }
-
-    fn answered(self, answer: &[u8]) -> Self {
-        let holds = self.holds || answer.first() != Some(&b'-');
-        Self { awaited: self.awaited.saturating_sub(1), holds }
-    }
-
-    /// Whether nothing is watched, for certain.
-    fn is_refused(self) -> bool {
-        self.awaited == 0 && !self.holds
+    fn at_server(self) -> Effect {
+        Effect::of_step(self != Self::Reads)
     }
 }
 
-/// Hears the answer to one `WATCH`. Where it is dropped and has heard none, its client was told
-/// that there is none.
-struct Granting {
-    state: Rc<Cell<Watch>>,
-    has_heard: Cell<bool>,
-}
-
-impl Granting {
-    fn asks(state: Rc<Cell<Watch>>) -> Self {
-        state.set(state.get().asked());
-        Self { state, has_heard: Cell::new(false) }
-    }
-
-    fn hear(&self, answer: &[u8]) {
-        self.has_heard.set(true);
-        self.state.set(self.state.get().answered(answer));
-    }
-}
-
-impl Drop for Granting {
-    fn drop(&mut self) {
-        if !self.has_heard.get() {
-            self.hear(b"-");
-        }
-    }
-}
-
-impl Transaction {
-    pub(super) fn standing(&self) -> TransactionStanding {
-        match self {
-            Self::None => TransactionStanding::None,
-            Self::Watching { place, .. } => TransactionStanding::Watching { place: *place },
-            Self::Begun { .. } => TransactionStanding::Begun,
-        }
-    }
-
-    /// A command was refused.
-    pub(super) fn fails(&mut self) {
-        if let Self::Begun { has_failed, .. } = self {
-            *has_failed = true;
-        }
-    }
-
-    /// Its connection has ended. What needs it hears so, until the client ends the transaction.
-    pub(super) fn lost(&mut self) {
-        self.fails();
-    }
+/// The command that is under way, for what is asked as it came.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CommandAtHand<'a> {
+    bytes: &'a [u8],
+    /// Where its keys are.
+    home: Option<Home>,
 }
 
 impl Session {
@@ -133,34 +39,34 @@ impl Session {
         of: &ListedCommand<'_>,
         client: &Asking,
     ) -> Taken {
+        let at_hand = CommandAtHand { bytes: of.command.bytes(), home: None };
         match what {
-            TransactionCommand::Multi => self.begin(client),
-            TransactionCommand::Exec => self.execute(client),
-            TransactionCommand::Discard => self.discard(client),
-            TransactionCommand::Watch => return self.watch(of, client),
-            TransactionCommand::Unwatch => self.unwatch(client),
+            TransactionCommand::Multi => self.drive(at_hand, client, |machine, out| {
+                machine.begin(out);
+                Ok(())
+            }),
+            TransactionCommand::Exec => self.execute(at_hand, client),
+            TransactionCommand::Discard => self.drive(at_hand, client, |machine, out| {
+                machine.discard(out);
+                Ok(())
+            }),
+            TransactionCommand::Watch => {
+                let home = self.only_home(of)?;
+                let (place, mark) = (self.at(home.server), self.mark());
+                let at_hand = CommandAtHand { home: Some(home), ..at_hand };
+                self.drive(at_hand, client, |machine, out| machine.watch(place, mark, out))
+            }
+            TransactionCommand::Unwatch => self.drive(at_hand, client, |machine, out| {
+                machine.unwatch(out);
+                Ok(())
+            }),
         }
-        Ok(())
-    }
-
-    fn begin(&mut self, client: &Asking) {
-        let place = match &self.transaction {
-            Transaction::Watching { place, .. } => Some(*place),
-            Transaction::Begun { .. } => return,
-            Transaction::None => None,
-        };
-        match place {
-            Some(place) => self.ask_own(place, &[b"MULTI"], Effect::Harmless, client),
-            None => self.say_ok(client),
-        }
-        let (waiting, has_failed, writes) = (Vec::new(), false, false);
-        self.transaction = Transaction::Begun { place, waiting, has_failed, writes };
     }
 
     /// Queues a command that may be a step of a transaction.
     pub(super) fn queue_step(
         &mut self,
-        step: StepEffect,
+        effect: StepEffect,
         command: Command<'_>,
         positions: &Positions,
         client: &Asking,
@@ -170,98 +76,20 @@ impl Session {
         if let Some(home) = home {
             self.writes(home.server);
         }
-        let wanted = home.map(|home| (self.at(home.server), home));
-        let Transaction::Begun { place, waiting, writes, .. } = &mut self.transaction else {
-            return Ok(());
-        };
-        let changes = step != StepEffect::Reads;
-        *writes |= changes;
-        let (route, effect, of_all) =
-            (step.route(), Effect::of_step(changes), Effect::of_step(*writes));
-        match (*place, wanted) {
-            (Some(place), wanted) if wanted.is_none_or(|(wanted, _)| wanted == place) => {
-                let request = match home {
-                    Some(home) => self.request(home, command.bytes()),
-                    None => self.request_at(place, command.bytes()),
-                };
-                client.ask(Request { route, effect, ..request });
-                self.front.metrics.leased.inc();
-            }
-            (Some(_), _) => {
-                return Err(
-                    "CROSSSLOT weir: the keys of a transaction are on several servers".to_owned()
-                );
-            }
-            (None, Some((wanted, home))) => {
-                *place = Some(wanted);
-                let mut all = std::mem::take(waiting);
-                all.push(command.bytes().to_vec());
-                client.take(wanted);
-                let like = Request { effect: of_all, route, ..self.request(home, Vec::new()) };
-                self.ask_from_multi(&like, all, client);
-            }
-            (None, None) => {
-                let waits: usize = waiting.iter().map(Vec::len).sum();
-                if waits + command.bytes().len() > WAITING_BYTES_MAX {
-                    return Err("ERR weir: too much is queued before the first key".to_owned());
-                }
-                waiting.push(command.bytes().to_vec());
-                let mut out = Vec::new();
-                put_simple(&mut out, b"QUEUED");
-                self.say(&out, client);
-            }
-        }
-        Ok(())
+        let place = home.map(|home| self.at(home.server));
+        let step = TransactionStep { place, effect, bytes: command.bytes() };
+        let at_hand = CommandAtHand { bytes: command.bytes(), home };
+        self.drive(at_hand, client, |machine, out| machine.step(step, out))
     }
 
-    /// Sends `MULTI` and what was queued, as this request; the answer is that to the last.
-    fn ask_from_multi(&self, like: &Request, queued: Vec<Vec<u8>>, client: &Asking) {
-        let own = |bytes: Vec<u8>| Request { bytes: bytes.into(), ..like.clone() };
-        let mut multi = Vec::new();
-        put_command(&mut multi, [b"MULTI"].iter());
-        let mut parts: Vec<_> = std::iter::once(multi).chain(queued).map(own).collect();
-        if let (Some(first), Some(number)) = (parts.first_mut(), number_of(b"MULTI")) {
-            first.tag = number;
-        }
-        let last = |parts: &[Vec<u8>]| {
-            // Without MULTI the others would have been run one by one.
-            let begun = parts.first().filter(|first| first.first() == Some(&b'-'));
-            begun.or_else(|| parts.last()).cloned().unwrap_or_default()
+    fn execute(&mut self, at_hand: CommandAtHand<'_>, client: &Asking) -> Taken {
+        let (front, account, place) =
+            (Rc::clone(&self.front), Rc::clone(&self.account), self.place(0));
+        let any = || {
+            let place = Place { server: front.any_server(), ..place };
+            front.fabric.service().number(&account, place)
         };
-        client.ask_parts(parts, Rc::new(last));
-        self.front.metrics.leased.inc();
-    }
-
-    fn execute(&mut self, client: &Asking) {
-        match std::mem::replace(&mut self.transaction, Transaction::None) {
-            Transaction::Begun { place: Some(place), has_failed, writes, .. } => {
-                if has_failed {
-                    self.ask_own_for(place, &[b"DISCARD"], join::error(ABORTED), client);
-                } else {
-                    self.ask_own(place, &[b"EXEC"], Effect::of_step(writes), client);
-                }
-                self.release(place, client);
-            }
-            Transaction::Begun { has_failed: true, .. } => self.refuse(ABORTED, client),
-            Transaction::Begun { waiting, .. } if waiting.is_empty() => {
-                let mut out = Vec::new();
-                put_array(&mut out, 0);
-                self.say(&out, client);
-            }
-            Transaction::Begun { mut waiting, writes, .. } => {
-                let home = Home::at(self.front.any_server());
-                let mut exec = Vec::new();
-                put_command(&mut exec, [b"EXEC"].iter());
-                waiting.push(exec);
-                let place = self.at(home.server);
-                client.take(place);
-                let (effect, route) = (Effect::of_step(writes), StepEffect::Reads.route());
-                let like = Request { effect, route, ..self.request(home, Vec::new()) };
-                self.ask_from_multi(&like, waiting, client);
-                self.release(place, client);
-            }
-            before => self.transaction = before,
-        }
+        self.drive(at_hand, client, |machine, out| machine.execute(any, out))
     }
 
     /// An `EXEC` that is none ends the transaction, as a server has it.
@@ -270,124 +98,96 @@ impl Session {
         self.refuse(&format!("EXECABORT Transaction discarded because of: {what}"), client);
     }
 
-    fn discard(&mut self, client: &Asking) {
-        match std::mem::replace(&mut self.transaction, Transaction::None) {
-            Transaction::Begun { place: Some(place), .. } => {
-                self.ask_own(place, &[b"DISCARD"], Effect::Harmless, client);
-                self.release(place, client);
-            }
-            Transaction::Begun { .. } => self.say_ok(client),
-            before => self.transaction = before,
-        }
-    }
-
-    fn watch(&mut self, of: &ListedCommand<'_>, client: &Asking) -> Taken {
-        let home = self.only_home(of)?;
-        let request = self.request(home, of.command.bytes());
-        let place = request.server;
-        let state = match &self.transaction {
-            Transaction::Watching { place: watched, .. } if *watched != place => {
-                return Err("CROSSSLOT weir: a key of another server is watched".to_owned());
-            }
-            Transaction::Watching { state, .. } => Rc::clone(state),
-            _ => {
-                let state: Rc<Cell<Watch>> = Rc::default();
-                self.transaction = Transaction::Watching { place, state: Rc::clone(&state) };
-                client.take(place);
-                state
-            }
-        };
-        let granting = Granting::asks(state);
-        let joined = move |answers: &[Vec<u8>]| {
-            let answer = answers.first().cloned().unwrap_or_default();
-            granting.hear(&answer);
-            answer
-        };
-        let route = StepEffect::Reads.route();
-        let request = Request { route, effect: Effect::Harmless, ..request };
-        client.ask_parts(vec![request], Rc::new(joined));
-        self.front.metrics.leased.inc();
-        Ok(())
-    }
-
-    /// Where servers have refused all that was to be watched, nothing is.
-    #[inline]
-    pub(super) fn look_at_watch(&mut self, client: &Asking) {
-        if let Transaction::Watching { state, .. } = &self.transaction
-            && state.get().is_refused()
-        {
-            self.leave_transaction(client);
-        }
-    }
-
-    fn unwatch(&mut self, client: &Asking) {
-        match self.transaction.standing() {
-            TransactionStanding::Watching { place } => {
-                self.transaction = Transaction::None;
-                self.ask_own(place, &[b"UNWATCH"], Effect::Harmless, client);
-                self.release(place, client);
-            }
-            TransactionStanding::None | TransactionStanding::Begun => self.say_ok(client),
-        }
-    }
-
     /// Ends a transaction without a word.
     pub(super) fn leave_transaction(&mut self, client: &Asking) {
-        let (place, undo) = match std::mem::replace(&mut self.transaction, Transaction::None) {
-            Transaction::Watching { place, .. } => (place, "UNWATCH"),
-            Transaction::Begun { place: Some(place), .. } => (place, "DISCARD"),
-            Transaction::None | Transaction::Begun { place: None, .. } => return,
-        };
-        if self.tracking.is_some() {
-            // The client keeps the connection.
-            let undo = [undo.as_bytes()];
-            self.unheard(client, |session| session.ask_own(place, &undo, Effect::Harmless, client));
+        self.drive_alone(client, Dedicated::leave);
+    }
+
+    /// As [`drive`](Self::drive), of what no command has asked for.
+    pub(super) fn drive_alone(
+        &mut self,
+        client: &Asking,
+        input: impl FnOnce(&mut Dedicated, &mut Vec<Action>),
+    ) {
+        let _ = self.drive(CommandAtHand::default(), client, |machine, out| {
+            input(machine, out);
+            Ok(())
+        });
+    }
+
+    /// Has the machine take something in, and does what comes out.
+    fn drive(
+        &mut self,
+        at_hand: CommandAtHand<'_>,
+        client: &Asking,
+        input: impl FnOnce(&mut Dedicated, &mut Vec<Action>) -> Result<(), &'static str>,
+    ) -> Taken {
+        let mut actions = std::mem::take(&mut self.actions);
+        let taken = input(&mut self.dedicated, &mut actions);
+        actions.drain(..).for_each(|action| self.carry_out(action, at_hand, client));
+        self.actions = actions;
+        Ok(taken?)
+    }
+
+    /// Does what the machine wants.
+    pub(super) fn carry_out(&self, action: Action, at_hand: CommandAtHand<'_>, client: &Asking) {
+        match action {
+            Action::Take(place) => client.take(place),
+            Action::Release(place) => client.release(place),
+            Action::Ask(of) => self.ask_own(of, at_hand, client),
+            Action::Say(Reply::Ok) => self.say(b"+OK\r\n", client),
+            Action::Say(Reply::Queued) => self.say(b"+QUEUED\r\n", client),
+            Action::Say(Reply::NothingRun) => self.say(b"*0\r\n", client),
         }
-        // It is undone before anybody else has the connection.
-        self.release(place, client);
     }
 
-    /// Asks by the connection of the transaction.
-    fn ask_own(&self, place: usize, words: &[&[u8]], effect: Effect, client: &Asking) {
-        let mut bytes = Vec::new();
-        put_command(&mut bytes, words.iter());
-        client.ask(self.own(place, bytes, effect));
+    /// Asks by the client's own connection.
+    fn ask_own(&self, of: OwnRequest, at_hand: CommandAtHand<'_>, client: &Asking) {
+        let at_place = |bytes: &[u8]| {
+            let request = match at_hand.home {
+                Some(home) => self.request(home, bytes),
+                None => self.request_at(of.place, bytes),
+            };
+            Request { route: of.effect.route(), effect: of.effect.at_server(), ..request }
+        };
+        if !of.is_heard {
+            client.hears_answers(false);
+        }
+        match (of.words, of.mark) {
+            (RequestWords::Command, None) => client.ask(at_place(at_hand.bytes)),
+            (RequestWords::Command, Some(mark)) => client.ask_noted(at_place(at_hand.bytes), mark),
+            (RequestWords::Name(name), _) => {
+                let mut bytes = Vec::new();
+                put_command(&mut bytes, [name].iter());
+                client.ask(at_place(&bytes));
+            }
+            (RequestWords::FromMulti(queued), _) => ask_from_multi(&at_place(&[]), queued, client),
+        }
+        if !of.is_heard {
+            client.hears_answers(self.replies.are_heard());
+        }
         self.front.metrics.leased.inc();
     }
+}
 
-    fn own(&self, place: usize, bytes: Vec<u8>, effect: Effect) -> Request {
-        let request = self.request_at(place, bytes);
-        Request { route: request.route.own(), effect, ..request }
+/// Sends `MULTI` and what was queued, as this request; the answer is that to the last.
+fn ask_from_multi(like: &Request, queued: Vec<Vec<u8>>, client: &Asking) {
+    let own = |bytes: Vec<u8>| Request { bytes: bytes.into(), ..like.clone() };
+    let mut multi = Vec::new();
+    put_command(&mut multi, [b"MULTI"].iter());
+    let mut parts: Vec<_> = std::iter::once(multi).chain(queued).map(own).collect();
+    if let (Some(first), Some(number)) = (parts.first_mut(), number_of(b"MULTI")) {
+        first.tag = number;
     }
-
-    /// As [`ask_own`](Self::ask_own), with these words in the place of the answer.
-    fn ask_own_for(&self, place: usize, words: &[&[u8]], answer: Vec<u8>, client: &Asking) {
-        let mut bytes = Vec::new();
-        put_command(&mut bytes, words.iter());
-        let request = self.own(place, bytes, Effect::Harmless);
-        client.ask_parts(vec![request], Rc::new(move |_| answer.clone()));
-        self.front.metrics.leased.inc();
-    }
+    let last = |parts: &[Vec<u8>]| {
+        // Without MULTI the others would have been run one by one.
+        let begun = parts.first().filter(|first| first.first() == Some(&b'-'));
+        begun.or_else(|| parts.last()).cloned().unwrap_or_default()
+    };
+    client.ask_parts(parts, Rc::new(last));
 }
 
 /// What a command is counted by.
 fn number_of(name: &[u8]) -> Option<u32> {
     u32::try_from(commands::find_numbered(name)?.1).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Watch;
-
-    #[test]
-    fn nothing_is_watched_only_once_each_was_refused() {
-        let refused = |watch: Watch| watch.answered(b"-NOPERM\r\n");
-        let one = Watch::default().asked();
-        assert!(!one.is_refused() && refused(one).is_refused());
-        let two = one.asked();
-        assert!(!refused(two).is_refused(), "the other one may hold");
-        assert!(refused(refused(two)).is_refused());
-        assert!(!refused(two.answered(b"+OK\r\n")).is_refused());
-        assert!(!refused(two).answered(b"+OK\r\n").is_refused());
-    }
 }

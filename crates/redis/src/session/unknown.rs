@@ -8,7 +8,6 @@
 //! of being given back. What servers say of it is asked before it is looked at, and nothing of the
 //! client is looked at meanwhile.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -23,8 +22,8 @@ use super::{Asking, Session, Taken, join};
 use crate::commands::{self, Do, Positions, Spec};
 use crate::front::{Front, Home};
 use crate::server::Place;
-use crate::servers::Servers;
 use crate::servers::accounts::Account;
+use crate::servers::{Outcome, Servers};
 use crate::topology::redirect::{Ran, Redirect};
 use crate::unknown::Fact;
 
@@ -32,9 +31,6 @@ const NOT_CLEAR: &str = "ERR weir: which server it is for is not clear";
 
 /// How often it is looked whether a pause has ended.
 const PAUSED: Duration = Duration::from_millis(10);
-
-/// Why servers could not be asked what a step is: an error for its client.
-pub(super) type Untold = Rc<RefCell<Option<String>>>;
 
 /// What is asked, and by whom.
 struct Asked {
@@ -53,22 +49,21 @@ impl Session {
 
     /// The same of a step that Weir does not know.
     fn asks_what_step_is(&self, command: &Command<'_>, client: &Asking) -> bool {
-        let is_begun = self.transaction.standing() == TransactionStanding::Begun;
+        let is_begun = self.dedicated.standing() == TransactionStanding::Begun;
         if !is_begun || self.dispatch(command).2 != Ok(Dispatch::UnlistedStep) {
             return false;
         }
         let name = command.name();
-        if self.front.unknown.remembered(name).is_some() || self.untold.borrow().is_some() {
+        if self.front.unknown.remembered(name).is_some() || self.untold.is_some() {
             return false;
         }
-        let (front, untold, name) =
-            (Rc::clone(&self.front), Rc::clone(&self.untold), name.to_vec());
+        let (front, name) = (Rc::clone(&self.front), name.to_vec());
         client.apart(move |apart: Apart<Servers>| {
             tokio::task::spawn_local(async move {
-                if let Err(words) = fact_in_turn(&front, &name).await {
-                    *untold.borrow_mut() = Some(words);
+                match fact_in_turn(&front, &name).await {
+                    Ok(_) => apart.answer(&[]),
+                    Err(words) => apart.done(Outcome::Untold(words), &[]),
                 }
-                apart.answer(&[]);
             });
         });
         true

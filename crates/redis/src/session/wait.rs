@@ -16,6 +16,7 @@ use flow::service::{Affinity, Request, Route};
 use wire::resp::put_command;
 
 use super::replicas::Wrote;
+use super::transaction::CommandAtHand;
 use super::{Asking, ListedCommand, Session, Taken, join};
 use crate::servers::Servers;
 
@@ -152,25 +153,20 @@ impl Session {
         if is_cluster && !self.front.holders().contains(&server) {
             return Err(format!("ERR weir: {name}: {server_name} has no slots"));
         }
-        if !is_amid_watch {
-            client.take(place);
-        }
+        let [takes, releases] = self.dedicated.wait(place, is_amid_watch);
+        let carry_out = |action| self.carry_out(action, CommandAtHand::default(), client);
+        takes.into_iter().for_each(carry_out);
         let mark = if is_cluster { Mark::NoFunctions } else { Mark::Message };
         let route = Route::OwnWaiting(Affinity::Free);
         let own = |bytes: &[u8]| Request { route, ..self.request_at(place, bytes) };
-        let joined = move |answers: &[Vec<u8>]| {
-            Servers::heed_left(&fabric);
-            match fabric.breaks(place) == breaks {
-                true => answered(mark, answers, &server_name),
-                false => join::error(&broken(&server_name)),
-            }
+        let joined = move |answers: &[Vec<u8>]| match Servers::breaks(&fabric, place) == breaks {
+            true => answered(mark, answers, &server_name),
+            false => join::error(&broken(&server_name)),
         };
         let mut parts: Vec<Request> = mark.requests().iter().map(|bytes| own(bytes)).collect();
         parts.push(own(of.command.bytes()));
         client.ask_parts(parts, Rc::new(joined));
-        if !is_amid_watch {
-            self.release(place, client);
-        }
+        releases.into_iter().for_each(carry_out);
         self.front.metrics.leased.inc();
         Ok(())
     }

@@ -22,6 +22,10 @@ const OTHERS: [&str; 4] = [
     "-ERR weir: not sent: SERVER took no command in time",
 ];
 
+/// What `EXEC` hears, and a step, behind one that was not sent.
+const ABORTED: &str = "-EXECABORT Transaction discarded because of previous errors.";
+const UNSENT_BEFORE: &str = "-ERR weir: not sent: nor was what came before it within MULTI";
+
 /// What all clients heard.
 #[derive(Default)]
 pub struct ReplyCounts {
@@ -44,7 +48,7 @@ impl ReplyCounts {
         let is_known = is_late
             || OTHERS.contains(&&*of_any)
             || of_any.starts_with("-ERR weir: not sent: SERVER cannot be reached: ")
-            || (is_left && of_any == "-ERR EXEC without MULTI");
+            || (is_left && (of_any == ABORTED || of_any == UNSENT_BEFORE));
         assert!(is_known, "{text}");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::Instant;
 
-use crate::answers::{Filled, Line, Place, Verdict};
+use crate::answers::{Filled, Line, NotedAnswer, Place, Verdict};
 use crate::lane::{Event, Fate, Lane, Limits, Protocol, Step, What};
 
 /// A capital ends a reply; every other letter is a part of one.
@@ -91,6 +91,8 @@ struct World<'a> {
     servers: [Server; 3],
     places: Vec<Place>,
     heard: Vec<u8>,
+    /// What the gateway was told of each request.
+    told: Vec<NotedAnswer>,
     /// How often each request ran.
     ran: Vec<usize>,
     /// Requests of which nobody will know whether they ran, and how many had been taken then.
@@ -112,6 +114,7 @@ impl<'a> World<'a> {
             servers: [Server::new(), Server::new(), Server::new()],
             places: Vec::new(),
             heard: Vec::new(),
+            told: Vec::new(),
             ran: vec![0; requests.len()],
             unknown: Vec::new(),
             disturbed: None,
@@ -120,7 +123,7 @@ impl<'a> World<'a> {
     }
 
     fn key(&self) -> (Vec<u8>, Vec<usize>, Option<String>, bool) {
-        let mut at = vec![self.places.len(), self.line.waiting()];
+        let mut at = vec![self.places.len(), self.line.waiting(), self.told.len()];
         for server in &self.servers {
             at.extend([server.lane.depth(), server.lane.unsent(), server.wire.len()]);
         }
@@ -132,6 +135,9 @@ impl<'a> World<'a> {
         let mut with = |act: &dyn Fn(&mut Self)| {
             let mut world = self.clone();
             act(&mut world);
+            while let Some(answer) = world.line.take_noted() {
+                world.told.push(answer);
+            }
             world.check();
             worlds.push(world);
         };
@@ -164,6 +170,7 @@ impl<'a> World<'a> {
             By::Parts => self.line.open_parts(2, Rc::new(|parts: &[Vec<u8>]| parts.concat())),
             _ => self.line.open(),
         };
+        self.line.note(place, request as u64);
         self.places.push(place);
         for (part, lane) in by.lanes().iter().enumerate() {
             self.push(Place { part: part as u32, ..place }, *lane);
@@ -262,15 +269,17 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What the client heard: its own answers in its order, or words that are true.
+    /// What the client heard: its own answers in its order, or words that are true. The gateway was
+    /// told the same of each.
     fn check(&self) {
         let mut rest = &self.heard[..];
         let name = || format!("{:?} heard {}", self.requests, self.heard.escape_ascii());
         for (request, by) in self.requests.iter().enumerate().take(self.places.len()) {
             let whole = answer(request).repeat(by.lanes().len().max(1));
             let ran = self.ran[request];
+            let told = self.told.get(request).map(|of| (of.mark, of.begins.as_deref()));
             match rest.first() {
-                None => return,
+                None => return assert_eq!(told, None, "{}", name()),
                 Some(&NOT_SENT) => assert_eq!(ran, 0, "{}", name()),
                 Some(&MAY_HAVE_RUN) => {
                     let is_write = ran == 1 && !by.repeats();
@@ -278,15 +287,18 @@ impl<'a> World<'a> {
                 }
                 Some(&(LATE | KILLED)) => assert!(self.disturbed.is_some(), "{}", name()),
                 Some(_) if rest.len() < whole.len() => {
+                    assert_eq!(told, None, "{}", name());
                     return assert!(whole.starts_with(rest), "{}", name());
                 }
                 Some(_) => {
                     assert!(rest.starts_with(&whole), "{}", name());
                     assert!(by.repeats() || ran <= 1, "it ran twice: {}", name());
+                    assert_eq!(told, Some((request as u64, Some(&*whole))), "{}", name());
                     rest = &rest[whole.len()..];
                     continue;
                 }
             }
+            assert_eq!(told, Some((request as u64, None)), "{}", name());
             rest = &rest[1..];
         }
         assert!(rest.is_empty(), "heard too much: {}", name());
@@ -296,6 +308,7 @@ impl<'a> World<'a> {
     fn is_over(&self) {
         assert!(self.is_closed || self.line.is_empty(), "{:?}: {:?}", self.requests, self.line);
         assert!(self.is_closed || self.line.waiting() == 0);
+        assert!(self.is_closed || self.told.len() == self.requests.len());
     }
 }
 
