@@ -6,13 +6,13 @@ use std::sync::Arc;
 use flow::dial::Address;
 
 use crate::replica::state::State;
-use crate::replica::{Follower, Kept};
+use crate::replica::{FollowedMaster, Follower};
 use crate::settings::{
     BackendSettings, MAIN, SentinelSettings, Settings, is_of_this_machine, machine, read_address,
 };
 
 /// A server that is to be watched, before anything is opened.
-pub struct Named {
+pub struct WatchTarget {
     /// Its name.
     pub name: String,
     /// The machine it is on.
@@ -43,7 +43,7 @@ pub struct Node {
 }
 
 /// Where the masters are that Sentinels know.
-pub type Located = [(SentinelSettings, Address)];
+pub type SentinelMasters = [(SentinelSettings, Address)];
 
 /// Every server once: one that is followed and has keys of a pool, too, is the followed one.
 ///
@@ -53,11 +53,11 @@ pub fn named(
     settings: &Settings,
     follower: Option<&Follower>,
     nodes: &[Node],
-    located: &Located,
-) -> Result<Vec<Named>, String> {
+    located: &SentinelMasters,
+) -> Result<Vec<WatchTarget>, String> {
     let kept = follower.map(Follower::kept).unwrap_or_default();
     // One whose Cluster has not said where it is yet is found later.
-    let masters = kept.into_iter().filter(Kept::is_found).map(of_master);
+    let masters = kept.into_iter().filter(FollowedMaster::is_found).map(of_master);
     let pools = settings.pools();
     let backends = pools
         .iter()
@@ -67,7 +67,7 @@ pub fn named(
         let name = format!("{}:{}", node.at.0, node.at.1);
         of_pool(&node.pool, BackendSettings { name, url, host: None, ..node.like.clone() })
     });
-    let mut all: Vec<Named> = Vec::new();
+    let mut all: Vec<WatchTarget> = Vec::new();
     for mut named in masters.chain(backends).chain(nodes) {
         named.place(located)?;
         if all.iter().any(|other| other.is_same(&named)) {
@@ -84,8 +84,8 @@ pub fn named(
     Ok(all)
 }
 
-fn of_master(kept: Kept) -> Named {
-    Named {
+fn of_master(kept: FollowedMaster) -> WatchTarget {
+    WatchTarget {
         name: kept.of.name.clone(),
         host: kept.of.host.clone().unwrap_or_default(),
         is_here: false,
@@ -97,8 +97,8 @@ fn of_master(kept: Kept) -> Named {
     }
 }
 
-fn of_pool(pool: &str, of: BackendSettings) -> Named {
-    Named {
+fn of_pool(pool: &str, of: BackendSettings) -> WatchTarget {
+    WatchTarget {
         name: match pool {
             MAIN => of.name.clone(),
             pool => format!("{pool}/{}", of.name),
@@ -122,7 +122,7 @@ fn moved(url: &str, (host, port): &(String, u16)) -> String {
     }
 }
 
-impl Named {
+impl WatchTarget {
     /// Whether it is the same server, by where it is.
     fn is_same(&self, other: &Self) -> bool {
         self.at.is_some() && self.at == other.at
@@ -130,7 +130,7 @@ impl Named {
 
     /// Says where it is, and which host it is of. Of one whose Sentinels have not said that yet,
     /// none is known.
-    fn place(&mut self, located: &Located) -> Result<(), String> {
+    fn place(&mut self, located: &SentinelMasters) -> Result<(), String> {
         self.at = match &self.settings.sentinel {
             Some(sentinel) => {
                 located.iter().find(|(of, _)| of == sentinel).map(|(_, at)| at.clone())

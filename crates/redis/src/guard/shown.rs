@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decide::Act;
 use super::findings::{About, Finding};
-use super::key::Held;
+use super::key::KeyHolder;
 use crate::server_memory::{ServerMemories, ServerMemory};
 use crate::settings::Mode;
 
@@ -52,14 +52,14 @@ pub struct Server {
 
 /// All that is shown.
 #[derive(Debug)]
-pub struct Shown {
+pub struct HostStatuses {
     hosts: Mutex<BTreeMap<String, Host>>,
     registry: Registry,
     /// What servers say of their memory.
     pub memories: ServerMemories,
 }
 
-impl Shown {
+impl HostStatuses {
     /// Nothing is found yet.
     pub fn new(registry: &Registry, memories: ServerMemories) -> Arc<Self> {
         let hosts = Mutex::default();
@@ -146,11 +146,11 @@ impl Shown {
 const OWN: &str = "held";
 
 /// Whose the key is, in words.
-pub fn key_words(held: &Held) -> String {
+pub fn key_words(held: &KeyHolder) -> String {
     match held {
-        Held::Own => OWN.to_owned(),
-        Held::Others(who) => format!("held by {who}"),
-        Held::Unknown(why) => format!("not held, so nothing is done: {why}"),
+        KeyHolder::Own => OWN.to_owned(),
+        KeyHolder::Others(who) => format!("held by {who}"),
+        KeyHolder::Unknown(why) => format!("not held, so nothing is done: {why}"),
     }
 }
 

@@ -31,7 +31,7 @@ pub struct State {
     /// The offset up to which the stream was received.
     received: AtomicU64,
     /// Bytes received and not durable yet, and since when.
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<UnsyncedBytes>,
     words: Mutex<Words>,
     /// For how long the master's buffers last, and the highest rate that was seen.
     lasts: Mutex<(Option<Lasts>, f64)>,
@@ -49,7 +49,7 @@ pub struct State {
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct UnsyncedBytes {
     bytes: u64,
     since: Option<Instant>,
 }
@@ -101,7 +101,7 @@ pub enum Figure {
 
 /// A master, as the status shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Followed {
+pub struct MasterStatus {
     /// Its name.
     pub name: String,
     /// Where it is.
@@ -252,7 +252,7 @@ impl State {
         );
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, UnsyncedBytes> {
         self.waiting.lock()
     }
 
@@ -296,7 +296,7 @@ impl State {
 
     /// Nothing waits: what did is given up.
     pub fn gave_up(&self) {
-        *self.waiting() = Waiting::default();
+        *self.waiting() = UnsyncedBytes::default();
     }
 
     /// What the link does.
@@ -388,14 +388,14 @@ impl State {
     }
 
     /// For the status; who it is comes from elsewhere.
-    pub fn followed(&self) -> Followed {
+    pub fn followed(&self) -> MasterStatus {
         let (bytes, since) = {
             let waiting = self.waiting();
             (waiting.bytes, waiting.since)
         };
         let words = self.words();
         let quantile = |q| self.syncs.quantile(q).unwrap_or_default().as_secs_f64();
-        Followed {
+        MasterStatus {
             link: words.link.to_owned(),
             trouble: words.trouble.clone(),
             advice: words.advice.clone(),
@@ -416,7 +416,7 @@ impl State {
             base_seconds: self.base_age(),
             rewrite: words.rewrite.clone(),
             sync_seconds: [quantile(0.5), quantile(0.99)],
-            ..Followed::default()
+            ..MasterStatus::default()
         }
     }
 }

@@ -10,7 +10,7 @@ use disk::FileError;
 use super::directory::{APPEND_DIR, DirectoryError, manifests, read_manifest};
 use super::manifest::{BaseSum, Manifest};
 use super::rdb::Check;
-use super::scan::{Scanned, Tail, scan};
+use super::scan::{ScannedIncrement, Tail, scan};
 
 /// What was found in a master's directory.
 #[derive(Debug, Default)]
@@ -160,7 +160,7 @@ pub fn wrong_with_base(check: &Check, sum: Option<BaseSum>) -> Option<String> {
 }
 
 /// What is wrong with an increment that was read and has another behind it, if anything.
-pub fn wrong_with_closed(scanned: &Scanned) -> Option<String> {
+pub fn wrong_with_closed(scanned: &ScannedIncrement) -> Option<String> {
     match &scanned.tail {
         Tail::None => None,
         Tail::Torn(len) => Some(format!("{len} bytes behind its last mark")),
@@ -174,7 +174,7 @@ fn increment(
     name: &str,
     is_last: bool,
     before: Option<u64>,
-) -> Result<(Finding, Option<Scanned>), DirectoryError> {
+) -> Result<(Finding, Option<ScannedIncrement>), DirectoryError> {
     let path = dir.join(name);
     let Some(file) = open(&path)? else { return Ok((missing(name), None)) };
     let scanned = match scan(&mut BufReader::with_capacity(1 << 20, file)) {
@@ -218,14 +218,14 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
-    use super::super::directory::{Directory, Keep, Pin};
+    use super::super::directory::{Directory, Pin, RetentionLimits};
     use super::super::manifest::BaseSum;
     use super::verify;
 
     #[test]
     fn a_generation_that_goes_while_it_is_read_misses_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let mut directory = Directory::open(dir.path(), Keep::count(1)).unwrap();
+        let mut directory = Directory::open(dir.path(), RetentionLimits::count(1)).unwrap();
         let mut replace = || {
             let (base, first) = (directory.new_base().unwrap(), directory.new_increment().unwrap());
             let base = (base.0, BaseSum::default());
