@@ -77,7 +77,6 @@ pub enum OpenError {
     /// A master's files can't be used.
     #[error("redis.aof master {name:?}: {source}")]
     Directory {
-        /// Which master.
         name: String,
         /// What is in the way.
         source: DirectoryError,

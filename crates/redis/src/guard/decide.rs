@@ -58,15 +58,14 @@ pub enum Act {
     Save,
     /// Keep no append-only file any more.
     FileOff,
-    /// Keep one again.
+    /// Keep an append-only file again, which has the server fork.
     FileOn,
 }
 
 impl Act {
-    /// Each there is.
     pub const ALL: [Self; 4] = [Self::Rewrite, Self::Save, Self::FileOff, Self::FileOn];
 
-    /// Its word.
+    /// What metrics and the log call the act.
     pub fn word(self) -> &'static str {
         match self {
             Self::Rewrite => "rewrite",

@@ -46,7 +46,6 @@ pub enum About {
 }
 
 impl About {
-    /// Each there is.
     pub const ALL: [Self; 15] = [
         Self::Unasked,
         Self::Failed,
@@ -65,7 +64,7 @@ impl About {
         Self::CameBackEmpty,
     ];
 
-    /// Its word.
+    /// What metrics and the log call the finding.
     pub fn word(self) -> &'static str {
         match self {
             Self::Unasked => "unasked",

@@ -25,7 +25,7 @@ use crate::settings::{GuardSettings, Mode};
 
 /// A server of a host has come, or is one no more.
 pub enum Change {
-    /// This one.
+    /// The server is to be asked from the next look on.
     Come(Box<WatchedServer>),
     /// The one of this name.
     Gone(String),
@@ -55,7 +55,7 @@ pub struct WatchedServer {
 }
 
 impl WatchedServer {
-    /// Not asked yet.
+    /// A server that was not asked yet.
     pub fn new(
         name: String,
         url: String,

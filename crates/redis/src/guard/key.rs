@@ -26,7 +26,7 @@ const HOPS_MAX: usize = 3;
 pub struct Peers(Arc<Mutex<HashSet<Address>>>);
 
 impl Peers {
-    /// These.
+    /// Takes these addresses in place of those before.
     pub fn set(&self, all: impl Iterator<Item = Address>) {
         *self.0.lock() = all.collect();
     }
@@ -47,7 +47,7 @@ enum KeyReply {
     ReadOnly,
 }
 
-/// What is known of a host's key.
+/// Who holds a host's key, as far as that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyHolder {
     /// It is this Weir's.

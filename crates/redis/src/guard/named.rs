@@ -13,7 +13,7 @@ use crate::settings::{
 
 /// A server that is to be watched, before anything is opened.
 pub struct WatchTarget {
-    /// Its name.
+    /// A name that no other watched server has.
     pub name: String,
     /// The machine it is on.
     pub host: String,
@@ -25,7 +25,7 @@ pub struct WatchTarget {
     pub at: Option<Address>,
     /// How it is reached.
     pub settings: BackendSettings,
-    /// For a person.
+    /// Where it is, as a person is told.
     pub url: String,
     /// Where Weir keeps its file, if it does.
     pub kept: Option<(Arc<State>, PathBuf)>,
@@ -34,11 +34,10 @@ pub struct WatchTarget {
 /// A node of a pool's Cluster, which is logged in to as the pool's servers are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// The pool.
     pub pool: String,
     /// A server of the configuration.
     pub like: BackendSettings,
-    /// Where it is.
+    /// The host and the port where the node listens.
     pub at: (String, u16),
 }
 

@@ -44,7 +44,7 @@ pub struct ServerReport {
     pub rewrite: Chore,
     /// When it last saved an RDB file, in seconds of Unix time, or was started.
     pub saved_at: u64,
-    /// Writes since.
+    /// How many writes came since the last save.
     pub changes: u64,
     /// How long its last fork took, in microseconds.
     pub fork_us: u64,
@@ -57,7 +57,7 @@ pub struct ServerReport {
 /// A server's own append-only file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Aof {
-    /// Its bytes.
+    /// Its size now, in bytes.
     pub bytes: u64,
     /// Its bytes when it was rewritten last.
     pub base_bytes: u64,
@@ -74,7 +74,7 @@ pub struct Chore {
     pub running: Option<u64>,
     /// How many seconds the last took.
     pub took: Option<u64>,
-    /// The last failed.
+    /// Whether the last one failed.
     pub has_failed: bool,
 }
 

@@ -17,29 +17,26 @@ use crate::settings::Mode;
 /// What the guard has found, as the status shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// What it does.
+    /// Whether the guard only watches, or also acts.
     pub mode: Mode,
     /// The machines that servers run on.
     pub hosts: Vec<Host>,
 }
 
-/// A machine.
+/// A machine that servers run on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
-    /// Its name.
     pub host: String,
     /// Whether this Weir holds the guard's key there; absent where it does not act.
     pub key: Option<String>,
-    /// Its servers.
     pub servers: Vec<Server>,
 }
 
-/// A server.
+/// A server of a machine, and what is wrong with it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Server {
-    /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Where the server is, as a person is told.
     pub url: String,
     /// What is wrong with how it persists.
     pub findings: Vec<Finding>,
@@ -50,7 +47,7 @@ pub struct Server {
     pub told: Option<String>,
 }
 
-/// All that is shown.
+/// What the guard has found of each host, for the status, the metrics and the log.
 #[derive(Debug)]
 pub struct HostStatuses {
     hosts: Mutex<BTreeMap<String, Host>>,
@@ -137,7 +134,7 @@ impl HostStatuses {
         self.registry.counter(name, help, &[("server", server), ("act", act.word())])
     }
 
-    /// For the status.
+    /// What the status has of all hosts.
     pub fn status(&self, mode: Mode) -> Status {
         Status { mode, hosts: self.hosts().values().cloned().collect() }
     }

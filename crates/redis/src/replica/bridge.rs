@@ -19,7 +19,7 @@ pub enum BridgeError {
     /// It can't be read.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// It is damaged.
+    /// The increment that is to be copied is damaged.
     #[error("{0} is damaged; weir redis verify says where")]
     Damaged(String),
     /// A server never sends its data set within a transaction.

@@ -51,7 +51,6 @@ pub enum DirectoryError {
     /// A manifest is none, or is damaged.
     #[error("{path}: {why}")]
     Manifest {
-        /// Which.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
@@ -62,7 +61,6 @@ pub enum DirectoryError {
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// The file system.
     pub disk: Disk,
     manifest: Manifest,
     /// Why the current manifest could not be read, where it is damaged.
@@ -74,10 +72,10 @@ pub struct Directory {
     _lock: File,
 }
 
-/// What there is to go on with.
+/// Whether the current generation can be continued, and where.
 #[derive(Debug)]
 pub enum CurrentGeneration {
-    /// No generation yet.
+    /// The directory has no generation yet.
     Nothing,
     /// The current generation can be continued here, in its last file.
     Whole(PathBuf, AofPosition, Tail),

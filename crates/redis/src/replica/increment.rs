@@ -16,7 +16,7 @@ use super::stream::{StreamError, Tracker};
 pub struct Increment {
     path: PathBuf,
     file: File,
-    /// Its length.
+    /// Bytes that the file has.
     len: u64,
     /// CRC-32C since the last mark.
     crc: u32,
@@ -101,7 +101,7 @@ impl Increment {
         if head.len() as u64 == at { crc32c::crc32c(&head) } else { 0 }
     }
 
-    /// Its length.
+    /// Bytes that the file has.
     pub fn len(&self) -> u64 {
         self.len
     }

@@ -45,7 +45,7 @@ pub enum LinkError {
     /// The connection is gone.
     #[error("the link broke: {0}")]
     Io(#[from] io::Error),
-    /// It says no.
+    /// It answers with an error.
     #[error("it refuses: {0}")]
     Refused(String),
     /// It follows another server.
@@ -69,7 +69,7 @@ pub enum LinkError {
     /// It has been failed over.
     #[error("it is elsewhere, as its Sentinels say")]
     Moved,
-    /// It says nothing.
+    /// Nothing came within the timeout.
     #[error("it was silent for {0:?}")]
     Silent(Duration),
     /// Its data set is none.
@@ -96,14 +96,14 @@ pub struct Link {
     bases: u64,
 }
 
-/// What comes next.
+/// What the master sends next.
 #[derive(Debug)]
 enum Phase {
     /// The line before a base.
     Head { id: Id, offset: u64 },
-    /// A base.
+    /// The bytes of an RDB file.
     Base { framing: Framing, id: Id, offset: u64 },
-    /// The stream.
+    /// Commands, without an end.
     Stream,
 }
 
@@ -120,7 +120,6 @@ impl Link {
         Self { server, state, timeout, base_max, announced, position, before, bases: 0 }
     }
 
-    /// The master's name.
     pub fn name(&self) -> &str {
         &self.server.name
     }

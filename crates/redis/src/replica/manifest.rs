@@ -22,7 +22,7 @@ const BASE: &str = "#WEIR base ";
 pub struct Manifest {
     /// Whether Weir wrote it last.
     pub is_ours: bool,
-    /// The RDB file.
+    /// The RDB file that increments follow.
     pub base: Option<GenerationFile>,
     /// What that must be; older versions did not say it.
     pub sum: Option<BaseSum>,
@@ -35,14 +35,14 @@ pub struct Manifest {
 pub struct GenerationFile {
     /// Its name in the directory.
     pub name: String,
-    /// Its number.
+    /// The number that its name has, which grows with each file.
     pub number: u64,
 }
 
 /// What a base must be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BaseSum {
-    /// Its bytes.
+    /// Its length in bytes.
     pub len: u64,
     /// CRC-64 of all but its last eight bytes, which are the same where the server writes it.
     pub crc: u64,
@@ -114,7 +114,7 @@ impl Manifest {
         Ok(found)
     }
 
-    /// Its text.
+    /// The manifest as Weir writes it.
     pub fn text(&self) -> String {
         let mut rest = String::new();
         if let Some(BaseSum { len, crc, offset }) = self.sum {
@@ -142,7 +142,7 @@ impl Manifest {
         self.base.as_ref().map_or(0, |base| base.number)
     }
 
-    /// Its files' names.
+    /// The names of its files, the base first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.base.iter().chain(&self.increments).map(|part| part.name.as_str())
     }

@@ -51,7 +51,6 @@ struct Facts {
     fills: Semaphore,
 }
 
-/// Whom Weir follows.
 struct MasterAddress {
     /// As the settings say; of one that Sentinels know, its name there.
     named: (String, u16),
@@ -118,7 +117,7 @@ impl Port {
         Ok(Some(Self { listener, tls, places, facts: Arc::new(facts) }))
     }
 
-    /// The port's number.
+    /// The number that the port was bound to.
     pub fn number(&self) -> u16 {
         self.facts.port
     }

@@ -41,7 +41,7 @@ pub enum ReplayError {
 pub struct Base {
     file: File,
     path: PathBuf,
-    /// Its bytes.
+    /// Its length in bytes.
     pub len: u64,
     /// The stream's offset of it.
     pub offset: u64,

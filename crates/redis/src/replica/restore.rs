@@ -36,7 +36,7 @@ pub enum RestoreError {
          --at offset:{sound}"
     )]
     Damaged {
-        /// The file.
+        /// The file's name in the directory.
         name: String,
         /// What is wrong with it.
         why: String,
@@ -56,7 +56,7 @@ pub enum RestoreError {
     Io(#[from] FileError),
 }
 
-/// What was restored.
+/// What a restored directory has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoreSummary {
     /// The manifest of the generation that it was taken from.

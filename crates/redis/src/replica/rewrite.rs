@@ -115,15 +115,13 @@ pub struct Rewriter {
     pub origins: Vec<Origin>,
     /// Whose turn it is on each host.
     pub hosts: Arc<Mutex<Hosts>>,
-    /// What goes on.
     pub state: Arc<State>,
-    /// When.
+    /// When a new base is due.
     pub settings: RewriteSettings,
     /// How long a server may be silent.
     pub timeout: Duration,
-    /// The largest base.
+    /// A larger base is refused.
     pub base_max: Size,
-    /// The master's directory.
     pub of_master: PathBuf,
 }
 

@@ -59,10 +59,10 @@ pub struct AofCut {
     pub mark: Option<(u64, u64)>,
 }
 
-/// What a file holds.
+/// What an increment holds, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScannedIncrement {
-    /// Where it begins.
+    /// The position before its first command of the stream.
     pub begin: AofPosition,
     /// The end of what is Weir's and sound.
     pub end: AofPosition,

@@ -48,10 +48,9 @@ pub struct Scrubber {
     unfit: Option<u64>,
 }
 
-/// What is wrong.
+/// A file whose content is not what was written.
 #[derive(Debug)]
 struct Damage {
-    /// The file's name.
     name: String,
     why: String,
 }

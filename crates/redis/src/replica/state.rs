@@ -19,7 +19,7 @@ use super::lines::Id;
 pub struct Durable {
     /// How many bases there were before: what was durable of another is not of this one.
     pub bases: u64,
-    /// The stream's offset.
+    /// The stream's offset up to which all is synced.
     pub offset: u64,
 }
 
@@ -74,7 +74,7 @@ pub struct Lasts {
     pub backlog_seconds: Option<f64>,
 }
 
-/// What is counted.
+/// A number that metrics and the status show of a master.
 #[derive(Debug, Clone, Copy)]
 pub enum Figure {
     /// Bytes that wait for the disk's thread.
@@ -91,7 +91,7 @@ pub enum Figure {
     BaseTime,
     /// Bases taken beside the stream since the start.
     Rewrites,
-    /// Those that failed.
+    /// Bases that were begun beside the stream and failed.
     RewritesFailed,
     /// Generations that are pinned.
     Pinned,
@@ -102,9 +102,8 @@ pub enum Figure {
 /// A master, as the status shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MasterStatus {
-    /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Where the master is, as a person is told.
     pub url: String,
     /// Where its files are.
     pub dir: String,
@@ -260,17 +259,15 @@ impl State {
         self.words.lock()
     }
 
-    /// Sets a figure.
     pub fn set(&self, figure: Figure, value: u64) {
         self.figures[figure as usize].store(value, Ordering::Relaxed);
     }
 
-    /// Counts one more.
+    /// Adds one to a figure.
     pub fn count(&self, figure: Figure) {
         self.figures[figure as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A figure.
     pub fn figure(&self, figure: Figure) -> u64 {
         self.figures[figure as usize].load(Ordering::Relaxed)
     }

@@ -9,7 +9,7 @@ const ARGS_MAX: u64 = i32::MAX as u64;
 /// No value is larger than 1 TiB: a length that lies is found out here.
 const BULK_MAX: u64 = 1 << 40;
 
-/// What came is not a stream of commands. Nothing that comes later can be understood.
+/// What came is not a stream of commands, and nothing that comes later can be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it is not a stream of commands: {0}")]
 pub struct StreamError(&'static str);

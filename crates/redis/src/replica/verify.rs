@@ -19,10 +19,9 @@ pub struct Report {
     pub generations: Vec<Generation>,
 }
 
-/// A generation.
+/// A generation, and what its files hold.
 #[derive(Debug)]
 pub struct Generation {
-    /// Its manifest's name.
     pub manifest: String,
     /// What there is to say of each file.
     pub files: Vec<Finding>,
@@ -31,9 +30,8 @@ pub struct Generation {
 /// What there is to say of a file.
 #[derive(Debug)]
 pub struct Finding {
-    /// Its name.
     pub name: String,
-    /// In words.
+    /// What it holds, or what is wrong with it.
     pub words: String,
     /// Whether a server could not load it, or would load something else than the master had.
     pub is_damaged: bool,

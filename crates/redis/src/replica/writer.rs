@@ -28,7 +28,7 @@ const BASE_SYNC_BYTES: u64 = 32 << 20;
 /// Why nothing more is written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The disk refuses.
+    /// A write or a sync failed.
     #[error(transparent)]
     Disk(#[from] FileError),
     /// The directory can't be used.

@@ -45,7 +45,7 @@ impl RetentionLimits {
 /// An older generation that is not pinned.
 #[derive(Debug)]
 struct OlderGeneration {
-    /// Its manifest.
+    /// The name of its manifest's file.
     name: String,
     /// For how long it has not been the current one.
     age: Duration,

@@ -19,7 +19,6 @@ pub const NEW_BASE: &str = "appendonly.aof.base.rdb.new";
 /// Where the increments were parted for a base, and what its generation will consist of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextGeneration {
-    /// The base.
     pub base: GenerationFile,
     /// The files that have the stream from the base's offset to where it was parted, and what
     /// takes the place of each in the base's generation: the first one's end, and the others whole.
