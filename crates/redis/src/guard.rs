@@ -34,7 +34,7 @@ use crate::replica::Follower;
 use crate::server_memory::ServerMemories;
 use crate::settings::{GuardSettings, Mode, Settings};
 use seeker::Seeker;
-use shown::Shown;
+use shown::HostStatuses;
 
 /// Why the guard can not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ pub struct OpenError(String);
 /// The guard of one process.
 pub struct Guard {
     settings: GuardSettings,
-    shown: Arc<Shown>,
+    shown: Arc<HostStatuses>,
     /// The settings with the pools whose servers are watched.
     wanted: watch::Sender<Settings>,
     stop: watch::Sender<bool>,
@@ -63,7 +63,7 @@ impl Guard {
         registry: &Registry,
         control: &Handle,
     ) -> Result<Arc<Self>, OpenError> {
-        let (shown, stop) = (Shown::new(registry, memories), watch::Sender::new(false));
+        let (shown, stop) = (HostStatuses::new(registry, memories), watch::Sender::new(false));
         let follower = follower.cloned();
         let mut seeker =
             Seeker::new(settings.clone(), follower, Arc::clone(&shown), stop.clone(), control);

@@ -54,14 +54,14 @@ use crate::server::Server;
 use crate::server::shards::Shards;
 use crate::settings::{AofSettings, MasterSettings, SettingsError};
 use cluster::Finder;
-use directory::{Directory, DirectoryError, Keep};
+use directory::{Directory, DirectoryError, RetentionLimits};
 use inbox::Inbox;
 use link::Link;
 pub use link::Stop;
 use port::Port;
 use rewrite::{Hosts, Origin, Rewriter};
 use scrub::Scrubber;
-use state::{Followed, State};
+use state::{MasterStatus, State};
 use survey::Surveyor;
 use writer::{Limits, WriteError, Writer};
 
@@ -77,7 +77,6 @@ pub enum OpenError {
     /// A master's files can't be used.
     #[error("redis.aof master {name:?}: {source}")]
     Directory {
-        /// Which master.
         name: String,
         /// What is in the way.
         source: DirectoryError,
@@ -93,7 +92,7 @@ pub enum OpenError {
 /// All masters that are followed.
 pub struct Follower {
     settings: AofSettings,
-    masters: Mutex<Vec<Kept>>,
+    masters: Mutex<Vec<FollowedMaster>>,
     /// Clusters whose masters are not known, and why.
     unknown: Mutex<BTreeMap<String, String>>,
     hosts: Arc<Mutex<Hosts>>,
@@ -104,7 +103,7 @@ pub struct Follower {
 
 /// A master that is followed, for whoever looks.
 #[derive(Clone)]
-pub struct Kept {
+pub struct FollowedMaster {
     /// How it is reached. Of a Cluster's shard, its `url` is where its master was seen last.
     pub of: MasterSettings,
     /// What goes on with it.
@@ -125,7 +124,7 @@ struct Master {
     state: Arc<State>,
 }
 
-impl Kept {
+impl FollowedMaster {
     /// Whether it is known where it is: of a shard of a Cluster, a node has said so.
     pub fn is_found(&self) -> bool {
         let found = self.shards.as_ref().map(|shards| shards.found(&self.of.name));
@@ -201,7 +200,7 @@ impl Follower {
             base_max: settings.base_max,
             of_master: dir.clone(),
         };
-        let kept = Kept { of, state: Arc::clone(&state), dir: dir.clone(), shards };
+        let kept = FollowedMaster { of, state: Arc::clone(&state), dir: dir.clone(), shards };
         let name = format!("link-{}", kept.of.name);
         let (rate, every) = (settings.scrub_rate.bytes(), settings.scrub_every.get());
         let scrubber = Scrubber::new(&dir, Arc::clone(&state), rate, every);
@@ -227,7 +226,7 @@ impl Follower {
         Ok(())
     }
 
-    fn masters(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn masters(&self) -> MutexGuard<'_, Vec<FollowedMaster>> {
         self.masters.lock()
     }
 
@@ -241,7 +240,7 @@ impl Follower {
     }
 
     /// The masters that are followed now.
-    pub fn kept(&self) -> Vec<Kept> {
+    pub fn kept(&self) -> Vec<FollowedMaster> {
         let mut all = self.masters().clone();
         for kept in &mut all {
             let found = kept.shards.as_ref().and_then(|shards| shards.found(&kept.of.name));
@@ -253,26 +252,26 @@ impl Follower {
     }
 
     /// How the masters are.
-    pub fn followed(&self) -> Vec<Followed> {
-        let followed = self.kept().into_iter().map(|kept| Followed {
+    pub fn followed(&self) -> Vec<MasterStatus> {
+        let followed = self.kept().into_iter().map(|kept| MasterStatus {
             name: kept.of.name.clone(),
             url: kept.of.whereabouts(),
             dir: kept.dir.display().to_string(),
             ..kept.state.followed()
         });
-        let unknown = self.unknown().clone().into_iter().map(|(name, why)| Followed {
+        let unknown = self.unknown().clone().into_iter().map(|(name, why)| MasterStatus {
             name,
             link: "connecting".to_owned(),
             trouble: Some(why),
-            ..Followed::default()
+            ..MasterStatus::default()
         });
         followed.chain(unknown).collect()
     }
 }
 
 /// Which older generations are kept.
-fn keep(settings: &AofSettings) -> Keep {
-    Keep {
+fn keep(settings: &AofSettings) -> RetentionLimits {
+    RetentionLimits {
         count: settings.keep,
         age: settings.keep_for.get(),
         bytes: settings.keep_bytes.bytes(),

@@ -9,7 +9,7 @@ use watch::table::{Kind, Table, Value};
 use super::rows::{ClientRow, Part};
 use crate::desk::{Slow, WINDOW, shown};
 use crate::metrics::times::Times;
-use crate::replica::state::Followed;
+use crate::replica::state::MasterStatus;
 use crate::status::Backend;
 
 /// Rows of keys, and of clients, that are shown.
@@ -266,7 +266,7 @@ pub fn big(parts: &[Part]) -> Table {
 }
 
 /// `AOF`.
-pub fn aof(all: &[Followed]) -> Table {
+pub fn aof(all: &[MasterStatus]) -> Table {
     let mut table = Table::new(&[
         ("master", Kind::Text),
         ("link", Kind::Text),

@@ -1,13 +1,13 @@
 //! How a server is, as it says itself.
 
-use super::seen::{CONFIG, Seen};
+use super::seen::{CONFIG, ServerReport};
 use crate::server::{Asked, said};
 
 /// Asks a server how it is.
 ///
 /// # Errors
 /// Why that is not known, in words.
-pub async fn look(asked: &mut Asked) -> Result<Seen, String> {
+pub async fn look(asked: &mut Asked) -> Result<ServerReport, String> {
     let get = CONFIG.map(|key| vec!["CONFIG", "GET", key]);
     let commands: Vec<&[&str]> =
         [&["INFO"][..]].into_iter().chain(get.iter().map(Vec::as_slice)).collect();
@@ -19,5 +19,5 @@ pub async fn look(asked: &mut Asked) -> Result<Seen, String> {
         Some(error) => said(error),
         None => "its answer to INFO is none".to_owned(),
     };
-    Seen::read(about, settings).ok_or_else(refused)
+    ServerReport::read(about, settings).ok_or_else(refused)
 }

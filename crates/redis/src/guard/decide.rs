@@ -6,7 +6,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::seen::Seen;
+use super::seen::ServerReport;
 
 /// After `appendonly` was changed, or a server refused to have it changed, it is not turned off for
 /// so long: turning it on again is a fork.
@@ -29,7 +29,7 @@ pub struct Rule {
 
 /// What Weir has of a followed master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Copied {
+pub enum CopyState {
     /// All that it had sent at the last look is on Weir's disk.
     Durable,
     /// Weir takes its data set, or reads for the first time what it has of it.
@@ -40,11 +40,11 @@ pub enum Copied {
 
 /// A server of a host.
 #[derive(Debug, Clone, Copy)]
-pub struct Guarded<'a> {
+pub struct GuardedServer<'a> {
     /// What it said when it was asked now; `None` where it did not answer.
-    pub seen: Option<&'a Seen>,
+    pub seen: Option<&'a ServerReport>,
     /// What Weir has of it, if it follows it.
-    pub copied: Option<Copied>,
+    pub copied: Option<CopyState>,
     /// What it was told before, and when, whether or not it did it.
     pub told: &'a [(Act, SystemTime)],
 }
@@ -58,15 +58,14 @@ pub enum Act {
     Save,
     /// Keep no append-only file any more.
     FileOff,
-    /// Keep one again.
+    /// Keep an append-only file again, which has the server fork.
     FileOn,
 }
 
 impl Act {
-    /// Each there is.
     pub const ALL: [Self; 4] = [Self::Rewrite, Self::Save, Self::FileOff, Self::FileOn];
 
-    /// Its word.
+    /// What metrics and the log call the act.
     pub fn word(self) -> &'static str {
         match self {
             Self::Rewrite => "rewrite",
@@ -78,8 +77,8 @@ impl Act {
 }
 
 /// What is to be done next, and by which server. They are in the order of their names.
-pub fn decide(servers: &[Guarded<'_>], rule: &Rule) -> Option<(usize, Act)> {
-    let first = |wanted: &dyn Fn(&Guarded<'_>) -> Option<Act>| {
+pub fn decide(servers: &[GuardedServer<'_>], rule: &Rule) -> Option<(usize, Act)> {
+    let first = |wanted: &dyn Fn(&GuardedServer<'_>) -> Option<Act>| {
         servers.iter().enumerate().find_map(|(number, of)| Some((number, wanted(of)?)))
     };
     if let Some(found) = first(&|of| file_on(of, rule)) {
@@ -89,7 +88,7 @@ pub fn decide(servers: &[Guarded<'_>], rule: &Rule) -> Option<(usize, Act)> {
         return Some(found);
     }
     let is_quiet =
-        |of: &Guarded<'_>| of.seen.is_some_and(|seen| !seen.is_busy() && !seen.is_loading);
+        |of: &GuardedServer<'_>| of.seen.is_some_and(|seen| !seen.is_busy() && !seen.is_loading);
     let opened = rule.opened.filter(|_| servers.iter().all(is_quiet))?;
     first(&|of| {
         let is_new = |act: &Act| !of.told.iter().any(|(told, at)| told == act && *at >= opened);
@@ -97,14 +96,14 @@ pub fn decide(servers: &[Guarded<'_>], rule: &Rule) -> Option<(usize, Act)> {
     })
 }
 
-fn file_on(of: &Guarded<'_>, rule: &Rule) -> Option<Act> {
+fn file_on(of: &GuardedServer<'_>, rule: &Rule) -> Option<Act> {
     let (seen, copied) = (of.seen?, of.copied?);
-    let is_behind = matches!(copied, Copied::Behind(since) if since > rule.behind_max);
+    let is_behind = matches!(copied, CopyState::Behind(since) if since > rule.behind_max);
     let can = seen.is_master && seen.aof.is_none() && !seen.is_loading;
     (rule.appendonly && is_behind && can).then_some(Act::FileOn)
 }
 
-fn file_off(of: &Guarded<'_>, rule: &Rule) -> Option<Act> {
+fn file_off(of: &GuardedServer<'_>, rule: &Rule) -> Option<Act> {
     let (seen, copied) = (of.seen?, of.copied?);
     // A rewrite that is under way would go on for nothing, and end behind the change.
     let can = seen.is_master && seen.aof.is_some() && !seen.is_loading && !seen.is_busy();
@@ -113,12 +112,12 @@ fn file_off(of: &Guarded<'_>, rule: &Rule) -> Option<Act> {
         matches!(act, Act::FileOff | Act::FileOn) && since < LEFT_ON_FOR
     };
     let can = can && !of.told.iter().any(is_recent);
-    (rule.appendonly && copied == Copied::Durable && can).then_some(Act::FileOff)
+    (rule.appendonly && copied == CopyState::Durable && can).then_some(Act::FileOff)
 }
 
 /// A rewrite where its file has grown; a save where it has points to save at and has not saved
 /// since the window was opened.
-fn chores(seen: &Seen, opened: SystemTime) -> [Option<Act>; 2] {
+fn chores(seen: &ServerReport, opened: SystemTime) -> [Option<Act>; 2] {
     let has_grown = seen.aof.is_some_and(|aof| {
         u128::from(aof.bytes) * 100 > u128::from(aof.base_bytes) * u128::from(100 + GROWN_PERCENT)
     });
@@ -134,8 +133,8 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::seen::{Aof, Chore, Seen, Settings};
-    use super::{Act, Copied, Guarded, Rule, decide};
+    use super::super::seen::{Aof, Chore, ServerReport, Settings};
+    use super::{Act, CopyState, GuardedServer, Rule, decide};
 
     const OPENED: u64 = 1000;
 
@@ -152,18 +151,18 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    fn of(seen: &Seen) -> Guarded<'_> {
-        Guarded { seen: Some(seen), copied: None, told: &[] }
+    fn of(seen: &ServerReport) -> GuardedServer<'_> {
+        GuardedServer { seen: Some(seen), copied: None, told: &[] }
     }
 
-    fn with_file(bytes: u64, base_bytes: u64) -> Seen {
+    fn with_file(bytes: u64, base_bytes: u64) -> ServerReport {
         let aof = Some(Aof { bytes, base_bytes, ..Aof::default() });
-        Seen { aof, is_master: true, ..Seen::default() }
+        ServerReport { aof, is_master: true, ..ServerReport::default() }
     }
 
-    fn with_points(saved_at: u64, changes: u64) -> Seen {
+    fn with_points(saved_at: u64, changes: u64) -> ServerReport {
         let settings = Some(Settings { save: "3600 1".into(), ..Settings::default() });
-        Seen { settings, saved_at, changes, is_master: true, ..Seen::default() }
+        ServerReport { settings, saved_at, changes, is_master: true, ..ServerReport::default() }
     }
 
     #[test]
@@ -180,14 +179,15 @@ mod tests {
 
     #[test]
     fn what_a_server_did_not_do_is_not_asked_again_in_the_same_window() {
-        let both = Seen { aof: with_file(200, 100).aof, ..with_points(0, 5) };
+        let both = ServerReport { aof: with_file(200, 100).aof, ..with_points(0, 5) };
         let told = [(Act::Rewrite, at(OPENED + 5)), (Act::Save, at(OPENED - 5))];
-        let guarded = Guarded { told: &told[..], ..of(&both) };
+        let guarded = GuardedServer { told: &told[..], ..of(&both) };
         assert_eq!(decide(&[guarded], &rule()), Some((0, Act::Save)));
         let told = [(Act::Rewrite, at(OPENED + 5)), (Act::Save, at(OPENED + 5))];
-        assert_eq!(decide(&[Guarded { told: &told[..], ..guarded }], &rule()), None);
+        assert_eq!(decide(&[GuardedServer { told: &told[..], ..guarded }], &rule()), None);
         let told = [(Act::FileOn, at(OPENED))];
-        let durable = Guarded { copied: Some(Copied::Durable), told: &told[..], ..of(&both) };
+        let durable =
+            GuardedServer { copied: Some(CopyState::Durable), told: &told[..], ..of(&both) };
         assert_eq!(decide(&[durable], &rule()), Some((0, Act::Rewrite)), "it stays on");
         let later = Rule { now: at(OPENED + 600), ..rule() };
         assert_eq!(decide(&[durable], &later), Some((0, Act::FileOff)));
@@ -196,9 +196,10 @@ mod tests {
     #[test]
     fn while_one_is_busy_or_not_seen_the_others_wait() {
         let large = with_file(200, 100);
-        let busy = Seen { save: Chore { running: Some(1), ..Chore::default() }, ..large.clone() };
-        let loading = Seen { is_loading: true, ..large.clone() };
-        let unseen = Guarded { seen: None, copied: None, told: &[] };
+        let busy =
+            ServerReport { save: Chore { running: Some(1), ..Chore::default() }, ..large.clone() };
+        let loading = ServerReport { is_loading: true, ..large.clone() };
+        let unseen = GuardedServer { seen: None, copied: None, told: &[] };
         for other in [of(&busy), of(&loading), unseen] {
             assert_eq!(decide(&[of(&large), other], &rule()), None, "{other:?}");
         }
@@ -206,29 +207,31 @@ mod tests {
 
     #[test]
     fn a_masters_file_is_off_only_while_what_weir_has_is_durable() {
-        let (on, off) = (with_file(100, 100), Seen { is_master: true, ..Seen::default() });
-        let of = |seen, copied| [Guarded { seen: Some(seen), copied: Some(copied), told: &[] }];
-        let behind = |seconds| Copied::Behind(Duration::from_secs(seconds));
-        assert_eq!(decide(&of(&on, Copied::Durable), &rule()), Some((0, Act::FileOff)));
-        assert_eq!(decide(&of(&off, Copied::Durable), &rule()), None);
-        for copied in [Copied::Taking, behind(60)] {
+        let (on, off) =
+            (with_file(100, 100), ServerReport { is_master: true, ..ServerReport::default() });
+        let of =
+            |seen, copied| [GuardedServer { seen: Some(seen), copied: Some(copied), told: &[] }];
+        let behind = |seconds| CopyState::Behind(Duration::from_secs(seconds));
+        assert_eq!(decide(&of(&on, CopyState::Durable), &rule()), Some((0, Act::FileOff)));
+        assert_eq!(decide(&of(&off, CopyState::Durable), &rule()), None);
+        for copied in [CopyState::Taking, behind(60)] {
             assert_eq!(decide(&of(&on, copied), &rule()), None);
             assert_eq!(decide(&of(&off, copied), &rule()), None);
         }
         assert_eq!(decide(&of(&off, behind(61)), &rule()), Some((0, Act::FileOn)));
         let left = Rule { appendonly: false, ..rule() };
         assert_eq!(decide(&of(&off, behind(61)), &left), None);
-        assert_eq!(decide(&of(&on, Copied::Durable), &left), None);
-        let replica = Seen { is_master: false, ..on.clone() };
-        assert_eq!(decide(&of(&replica, Copied::Durable), &rule()), None);
+        assert_eq!(decide(&of(&on, CopyState::Durable), &left), None);
+        let replica = ServerReport { is_master: false, ..on.clone() };
+        assert_eq!(decide(&of(&replica, CopyState::Durable), &rule()), None);
     }
 
-    fn servers() -> impl Strategy<Value = Vec<(Option<Seen>, Option<Copied>)>> {
+    fn servers() -> impl Strategy<Value = Vec<(Option<ServerReport>, Option<CopyState>)>> {
         let seen =
             (any::<[bool; 7]>(), 0..300_u64, 0..2000_u64).prop_map(|(is, bytes, saved_at)| {
                 let busy = |is: bool| Chore { running: is.then_some(1), ..Chore::default() };
                 let save = if is[5] { "1 1".to_owned() } else { String::new() };
-                Seen {
+                ServerReport {
                     aof: is[0].then(|| Aof { bytes, base_bytes: 100, ..Aof::default() }),
                     save: busy(is[1] && is[2]),
                     rewrite: busy(is[1] && !is[2]),
@@ -237,13 +240,13 @@ mod tests {
                     settings: Some(Settings { save, ..Settings::default() }),
                     changes: u64::from(is[6]),
                     saved_at,
-                    ..Seen::default()
+                    ..ServerReport::default()
                 }
             });
         let copied = prop_oneof![
-            Just(Copied::Durable),
-            Just(Copied::Taking),
-            (0..120_u64).prop_map(|seconds| Copied::Behind(Duration::from_secs(seconds))),
+            Just(CopyState::Durable),
+            Just(CopyState::Taking),
+            (0..120_u64).prop_map(|seconds| CopyState::Behind(Duration::from_secs(seconds))),
         ];
         let of = (proptest::option::weighted(0.9, seen), proptest::option::of(copied));
         proptest::collection::vec(of, 0..5)
@@ -252,7 +255,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_is_done_that_could_hurt(all in servers(), is_open: bool) {
-            let guarded: Vec<_> = all.iter().map(|(seen, copied)| Guarded {
+            let guarded: Vec<_> = all.iter().map(|(seen, copied)| GuardedServer {
                 seen: seen.as_ref(),
                 copied: *copied,
                 told: &[],
@@ -264,16 +267,17 @@ mod tests {
             prop_assert!(!seen.is_loading);
             match act {
                 Act::FileOff => {
-                    prop_assert_eq!(of.copied, Some(Copied::Durable));
+                    prop_assert_eq!(of.copied, Some(CopyState::Durable));
                     prop_assert!(seen.is_master && seen.aof.is_some());
                 }
                 Act::FileOn => {
-                    prop_assert!(matches!(of.copied, Some(Copied::Behind(_))));
+                    prop_assert!(matches!(of.copied, Some(CopyState::Behind(_))));
                     prop_assert!(seen.is_master && seen.aof.is_none());
                 }
                 Act::Rewrite | Act::Save => {
                     prop_assert!(is_open);
-                    let is_quiet = |of: &Guarded<'_>| of.seen.is_some_and(|seen| !seen.is_busy());
+                    let is_quiet =
+                        |of: &GuardedServer<'_>| of.seen.is_some_and(|seen| !seen.is_busy());
                     prop_assert!(guarded.iter().all(is_quiet), "one of a host at a time");
                 }
             }

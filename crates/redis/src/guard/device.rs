@@ -15,7 +15,6 @@ const WRITES: u32 = 0o3;
 /// A process that writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Writing {
-    /// Its id.
     pub process: u32,
     /// What the system calls it.
     pub name: String,

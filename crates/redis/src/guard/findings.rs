@@ -7,7 +7,7 @@ use watch::words::{bytes, count, seconds};
 
 use super::device::Writing;
 use super::history::History;
-use super::seen::{Aof, Seen, Settings};
+use super::seen::{Aof, ServerReport, Settings};
 
 /// What a finding is about; its word is the label of the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -46,7 +46,6 @@ pub enum About {
 }
 
 impl About {
-    /// Each there is.
     pub const ALL: [Self; 15] = [
         Self::Unasked,
         Self::Failed,
@@ -65,7 +64,7 @@ impl About {
         Self::CameBackEmpty,
     ];
 
-    /// Its word.
+    /// What metrics and the log call the finding.
     pub fn word(self) -> &'static str {
         match self {
             Self::Unasked => "unasked",
@@ -106,7 +105,7 @@ pub struct Finding {
 
 /// What is known of a server beside what it says.
 #[derive(Debug, Clone, Copy)]
-pub struct Around<'a> {
+pub struct ServerContext<'a> {
     /// What it said before.
     pub history: &'a History,
     /// Weir keeps a file of it.
@@ -124,7 +123,7 @@ pub struct Around<'a> {
 }
 
 /// What is wrong with a server.
-pub fn findings(seen: &Seen, around: &Around<'_>) -> Vec<Finding> {
+pub fn findings(seen: &ServerReport, around: &ServerContext<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut say = |about: About, words: Option<String>| {
         found.extend(words.map(|words| Finding { about, words }));
@@ -162,7 +161,7 @@ pub fn unasked(why: &str) -> Finding {
     Finding { about: About::Unasked, words }
 }
 
-fn remedy(around: &Around<'_>) -> &'static str {
+fn remedy(around: &ServerContext<'_>) -> &'static str {
     match around.is_followed {
         true => "Weir keeps its file: set appendonly no",
         false => {
@@ -172,7 +171,7 @@ fn remedy(around: &Around<'_>) -> &'static str {
     }
 }
 
-fn failed(seen: &Seen) -> Option<String> {
+fn failed(seen: &ServerReport) -> Option<String> {
     let all = [
         (seen.save.has_failed, "save"),
         (seen.rewrite.has_failed, "rewrite of its append-only file"),
@@ -188,7 +187,7 @@ fn failed(seen: &Seen) -> Option<String> {
     })
 }
 
-fn late(times: u64, around: &Around<'_>) -> String {
+fn late(times: u64, around: &ServerContext<'_>) -> String {
     format!(
         "{} times in the last minutes a sync of its append-only file was late (aof_delayed_fsync), \
          and all of its clients waited for the disk, for seconds at worst; its slow log shows \
@@ -202,7 +201,7 @@ fn took(last: Option<u64>) -> String {
     last.map_or(String::new(), |took| format!(" (the last took {})", seconds(took as f64)))
 }
 
-fn rewriting(for_seconds: u64, seen: &Seen) -> String {
+fn rewriting(for_seconds: u64, seen: &ServerReport) -> String {
     let size = seen.aof.map_or(String::new(), |aof| format!(" of {}", bytes(aof.bytes)));
     format!(
         "it has been rewriting its append-only file{size} for {}{}: its syncs wait for the disk \
@@ -212,7 +211,7 @@ fn rewriting(for_seconds: u64, seen: &Seen) -> String {
     )
 }
 
-fn saving(for_seconds: u64, seen: &Seen) -> String {
+fn saving(for_seconds: u64, seen: &ServerReport) -> String {
     format!(
         "it has been saving an RDB file for {}{}: the disk is busy, and pages that are written \
          take memory twice. It ends by itself",
@@ -221,7 +220,7 @@ fn saving(for_seconds: u64, seen: &Seen) -> String {
     )
 }
 
-fn together(seen: &Seen, around: &Around<'_>) -> Option<String> {
+fn together(seen: &ServerReport, around: &ServerContext<'_>) -> Option<String> {
     (seen.is_busy() && !around.busy.is_empty()).then(|| {
         format!(
             "it saves or rewrites at once with {} of its host: [redis.guard] mode = \"act\" has \
@@ -231,7 +230,7 @@ fn together(seen: &Seen, around: &Around<'_>) -> Option<String> {
     })
 }
 
-fn slow_fork(seen: &Seen, around: &Around<'_>) -> Option<String> {
+fn slow_fork(seen: &ServerReport, around: &ServerContext<'_>) -> Option<String> {
     let took = Duration::from_micros(seen.fork_us);
     (took > around.fork_max).then(|| {
         format!(
@@ -242,7 +241,7 @@ fn slow_fork(seen: &Seen, around: &Around<'_>) -> Option<String> {
     })
 }
 
-fn unsynced_rewrite(settings: &Settings, seen: &Seen) -> Option<String> {
+fn unsynced_rewrite(settings: &Settings, seen: &ServerReport) -> Option<String> {
     settings.no_fsync_on_rewrite.then(|| {
         format!(
             "no-appendfsync-on-rewrite is yes: what it writes while it rewrites{} is lost with \
@@ -252,7 +251,7 @@ fn unsynced_rewrite(settings: &Settings, seen: &Seen) -> Option<String> {
     })
 }
 
-fn unsynced(settings: &Settings, around: &Around<'_>) -> Option<String> {
+fn unsynced(settings: &Settings, around: &ServerContext<'_>) -> Option<String> {
     (settings.appendfsync == "no").then(|| {
         format!(
             "appendfsync is no: up to half a minute of writes is lost with the machine. Set \
@@ -262,7 +261,7 @@ fn unsynced(settings: &Settings, around: &Around<'_>) -> Option<String> {
     })
 }
 
-fn auto_rewrite(aof: Aof, settings: &Settings, around: &Around<'_>) -> Option<String> {
+fn auto_rewrite(aof: Aof, settings: &Settings, around: &ServerContext<'_>) -> Option<String> {
     let percent = settings.rewrite_percent;
     let grown = u128::from(aof.base_bytes) * u128::from(percent + 100) / 100;
     let at = u64::try_from(grown).unwrap_or(u64::MAX).max(settings.rewrite_min_bytes);
@@ -280,7 +279,7 @@ fn auto_rewrite(aof: Aof, settings: &Settings, around: &Around<'_>) -> Option<St
     })
 }
 
-fn never_rewritten(aof: Aof, settings: &Settings, around: &Around<'_>) -> Option<String> {
+fn never_rewritten(aof: Aof, settings: &Settings, around: &ServerContext<'_>) -> Option<String> {
     let is_large = aof.bytes > settings.rewrite_min_bytes && aof.bytes / 2 > aof.base_bytes;
     (settings.rewrite_percent == 0 && !around.is_acted_on && is_large).then(|| {
         format!(
@@ -293,7 +292,11 @@ fn never_rewritten(aof: Aof, settings: &Settings, around: &Around<'_>) -> Option
     })
 }
 
-fn save_points(settings: &Settings, seen: &Seen, around: &Around<'_>) -> Option<String> {
+fn save_points(
+    settings: &Settings,
+    seen: &ServerReport,
+    around: &ServerContext<'_>,
+) -> Option<String> {
     let points = &settings.save;
     let instead = match (around.is_followed, around.is_acted_on) {
         (true, _) => "Weir keeps its file: set save \"\"",
@@ -308,7 +311,7 @@ fn save_points(settings: &Settings, seen: &Seen, around: &Around<'_>) -> Option<
     })
 }
 
-fn other_writer(most: &Writing, around: &Around<'_>) -> String {
+fn other_writer(most: &Writing, around: &ServerContext<'_>) -> String {
     let more = around.writing.len() - 1;
     let others = if more > 0 { format!(", and {more} more") } else { String::new() };
     format!(
@@ -321,7 +324,7 @@ fn other_writer(most: &Writing, around: &Around<'_>) -> String {
     )
 }
 
-fn empty_restart(seen: &Seen, around: &Around<'_>) -> Option<String> {
+fn empty_restart(seen: &ServerReport, around: &ServerContext<'_>) -> Option<String> {
     let others = seen.replicas.saturating_sub(around.own);
     let is_at_risk = seen.is_master && seen.keeps_nothing() && (seen.is_supervised || others > 0);
     is_at_risk.then(|| {
@@ -346,7 +349,7 @@ fn empty_restart(seen: &Seen, around: &Around<'_>) -> Option<String> {
     })
 }
 
-fn came_back_empty(had: u64, seen: &Seen, around: &Around<'_>) -> String {
+fn came_back_empty(had: u64, seen: &ServerReport, around: &ServerContext<'_>) -> String {
     let now = seen.keys.unwrap_or_default();
     let from = match around.is_followed {
         true => "what Weir has of it is pinned: start a server from there",

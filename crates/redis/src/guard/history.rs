@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::seen::Seen;
+use super::seen::ServerReport;
 
 /// For how long it is said that writes waited for a sync, or that a server came back empty.
 const SAID_FOR: Duration = Duration::from_secs(600);
@@ -21,7 +21,7 @@ pub struct History {
 
 impl History {
     /// A server was asked once more.
-    pub fn note(&mut self, seen: &Seen, now: Duration) {
+    pub fn note(&mut self, seen: &ServerReport, now: Duration) {
         let was_restarted = !self.run_id.is_empty() && self.run_id != seen.run_id;
         let delayed = seen.aof.map_or(0, |aof| aof.delayed);
         // What was counted before the guard came is not of now.
@@ -71,12 +71,12 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::seen::{Aof, Seen};
+    use super::super::seen::{Aof, ServerReport};
     use super::History;
 
-    fn seen(run_id: &str, delayed: u64, keys: u64) -> Seen {
+    fn seen(run_id: &str, delayed: u64, keys: u64) -> ServerReport {
         let aof = Some(Aof { delayed, ..Aof::default() });
-        Seen { run_id: run_id.into(), aof, keys: Some(keys), ..Seen::default() }
+        ServerReport { run_id: run_id.into(), aof, keys: Some(keys), ..ServerReport::default() }
     }
 
     fn at(seconds: u64) -> Duration {
@@ -104,7 +104,7 @@ mod tests {
         history.note(&seen("a", 0, 10), at(10));
         assert_eq!(history.emptied(), None, "a client has removed them");
         history.note(&seen("a", 0, 100), at(20));
-        history.note(&Seen { is_loading: true, ..seen("b", 0, 5) }, at(30));
+        history.note(&ServerReport { is_loading: true, ..seen("b", 0, 5) }, at(30));
         assert_eq!(history.emptied(), None, "it still loads");
         history.note(&seen("b", 0, 5), at(40));
         assert_eq!(history.emptied(), Some(100));

@@ -10,14 +10,14 @@ use tokio::time::{MissedTickBehavior, interval};
 use wire::resp::{Value, value};
 
 use super::asked::look;
-use super::copied::Tracked;
-use super::decide::{Act, Copied, Guarded, Rule, decide};
+use super::copied::CopyTracker;
+use super::decide::{Act, CopyState, GuardedServer, Rule, decide};
 use super::device::{Processes, Writing, is_here};
-use super::findings::{Around, Finding, findings, unasked};
+use super::findings::{Finding, ServerContext, findings, unasked};
 use super::history::History;
-use super::key::{Held, Key};
-use super::seen::Seen;
-use super::shown::{self, Shown, key_words};
+use super::key::{Key, KeyHolder};
+use super::seen::ServerReport;
+use super::shown::{self, HostStatuses, key_words};
 use crate::replica::Stop;
 use crate::replica::state::State;
 use crate::server::{Asked, said};
@@ -25,38 +25,44 @@ use crate::settings::{GuardSettings, Mode};
 
 /// A server of a host has come, or is one no more.
 pub enum Change {
-    /// This one.
-    Come(Box<Watched>),
+    /// The server is to be asked from the next look on.
+    Come(Box<WatchedServer>),
     /// The one of this name.
     Gone(String),
 }
 
 /// What goes on with a master whose file Weir keeps, and that file's directory.
-type Kept = (Arc<State>, PathBuf);
+type FollowedFile = (Arc<State>, PathBuf);
 
 /// A server that is watched.
-pub struct Watched {
+pub struct WatchedServer {
     name: String,
     url: String,
     asked: Asked,
-    kept: Option<Kept>,
+    kept: Option<FollowedFile>,
     /// Its processes may be seen from here.
     is_here: bool,
     /// It is known which host it is on.
     is_placed: bool,
-    seen: Result<Seen, String>,
+    seen: Result<ServerReport, String>,
     history: History,
-    tracked: Tracked,
-    copied: Option<Copied>,
+    tracked: CopyTracker,
+    copied: Option<CopyState>,
     /// So many of its replicas were this Weir's connections when it was asked.
     own: u64,
     told: Vec<(Act, SystemTime)>,
     told_words: Option<String>,
 }
 
-impl Watched {
-    /// Not asked yet.
-    pub fn new(name: String, url: String, asked: Asked, kept: Option<Kept>, is_here: bool) -> Self {
+impl WatchedServer {
+    /// A server that was not asked yet.
+    pub fn new(
+        name: String,
+        url: String,
+        asked: Asked,
+        kept: Option<FollowedFile>,
+        is_here: bool,
+    ) -> Self {
         Self {
             name,
             url,
@@ -66,7 +72,7 @@ impl Watched {
             is_placed: true,
             seen: Err(String::new()),
             history: History::default(),
-            tracked: Tracked::default(),
+            tracked: CopyTracker::default(),
             copied: None,
             own: 0,
             told: Vec::new(),
@@ -104,11 +110,11 @@ impl Watched {
     }
 
     fn is_busy(&self) -> bool {
-        self.seen.as_ref().is_ok_and(Seen::is_busy)
+        self.seen.as_ref().is_ok_and(ServerReport::is_busy)
     }
 
-    fn guarded(&self) -> Guarded<'_> {
-        Guarded { seen: self.seen.as_ref().ok(), copied: self.copied, told: &self.told }
+    fn guarded(&self) -> GuardedServer<'_> {
+        GuardedServer { seen: self.seen.as_ref().ok(), copied: self.copied, told: &self.told }
     }
 }
 
@@ -116,7 +122,7 @@ impl Watched {
 pub struct Host {
     name: String,
     /// In the order of their names.
-    servers: Vec<Watched>,
+    servers: Vec<WatchedServer>,
     changes: mpsc::UnboundedReceiver<Change>,
     key: Key,
     /// Who may have a server of this host fork, shared with whoever takes bases from them.
@@ -125,7 +131,7 @@ pub struct Host {
     taken: Option<OwnedSemaphorePermit>,
     settings: GuardSettings,
     processes: Arc<Mutex<Processes>>,
-    shown: Arc<Shown>,
+    shown: Arc<HostStatuses>,
     begun: Instant,
     /// The first server, which the key is asked for at, since when; where servers come and go.
     first: Option<(String, Instant)>,
@@ -140,7 +146,7 @@ impl Host {
         key: Key,
         settings: &GuardSettings,
         processes: Arc<Mutex<Processes>>,
-        shown: Arc<Shown>,
+        shown: Arc<HostStatuses>,
     ) -> Self {
         let (settings, begun) = (settings.clone(), Instant::now());
         Self {
@@ -196,11 +202,11 @@ impl Host {
             self.first = first.map(|name| (name, Instant::now()));
         }
         let acts = self.settings.mode == Mode::Act;
-        let held = acts.then(|| Held::Unknown("it was not asked for yet".to_owned()));
+        let held = acts.then(|| KeyHolder::Unknown("it was not asked for yet".to_owned()));
         self.show(vec![Vec::new(); self.servers.len()], held.as_ref());
     }
 
-    fn show(&self, found: Vec<Vec<Finding>>, held: Option<&Held>) {
+    fn show(&self, found: Vec<Vec<Finding>>, held: Option<&KeyHolder>) {
         let servers = self.servers.iter().zip(found).map(|(server, findings)| shown::Server {
             name: server.name.clone(),
             url: server.url.clone(),
@@ -249,7 +255,7 @@ impl Host {
 
     async fn findings(&self) -> Vec<Vec<Finding>> {
         let writing = self.writing().await;
-        let of = |(server, writing): (&Watched, Vec<Writing>)| {
+        let of = |(server, writing): (&WatchedServer, Vec<Writing>)| {
             let seen = match &server.seen {
                 Ok(seen) => seen,
                 Err(why) => return vec![unasked(why)],
@@ -257,7 +263,7 @@ impl Host {
             let others = self.servers.iter().filter(|other| other.name != server.name);
             let busy: Vec<&str> =
                 others.filter(|other| other.is_busy()).map(|other| other.name.as_str()).collect();
-            let around = Around {
+            let around = ServerContext {
                 history: &server.history,
                 is_followed: server.kept.is_some(),
                 own: server.own,
@@ -273,7 +279,7 @@ impl Host {
 
     /// Who else writes to the devices of each server. The system may take its time to say so.
     async fn writing(&self) -> Vec<Vec<Writing>> {
-        let devices: Vec<_> = self.servers.iter().map(Watched::devices).collect();
+        let devices: Vec<_> = self.servers.iter().map(WatchedServer::devices).collect();
         if devices.iter().all(Vec::is_empty) {
             return vec![Vec::new(); devices.len()];
         }
@@ -298,20 +304,20 @@ impl Host {
     }
 
     /// Has one server do what is due, if this Weir holds the key.
-    async fn act(&mut self) -> Held {
-        if !self.servers.iter().any(Watched::is_busy) {
+    async fn act(&mut self) -> KeyHolder {
+        if !self.servers.iter().any(WatchedServer::is_busy) {
             self.taken = None;
         }
         if self.servers.iter().any(|of| !of.is_placed) {
             let why = "its Sentinels have not said yet where it is";
-            return Held::Unknown(why.to_owned());
+            return KeyHolder::Unknown(why.to_owned());
         }
         if self.is_settling() {
             let why = "another server of this host was the first just now";
-            return Held::Unknown(why.to_owned());
+            return KeyHolder::Unknown(why.to_owned());
         }
         let Some(first) = self.servers.first_mut() else {
-            return Held::Unknown("there is no server".to_owned());
+            return KeyHolder::Unknown("there is no server".to_owned());
         };
         let held = self.key.hold(&mut first.asked).await;
         let now = SystemTime::now();
@@ -321,13 +327,13 @@ impl Host {
             opened: self.settings.window.opened(now),
             now,
         };
-        let guarded: Vec<_> = self.servers.iter().map(Watched::guarded).collect();
-        let Some((number, act)) = decide(&guarded, &rule).filter(|_| held == Held::Own) else {
+        let guarded: Vec<_> = self.servers.iter().map(WatchedServer::guarded).collect();
+        let Some((number, act)) = decide(&guarded, &rule).filter(|_| held == KeyHolder::Own) else {
             return held;
         };
         let Some(first) = self.servers.first_mut() else { return held };
         let held = self.key.confirm(&mut first.asked).await;
-        if held != Held::Own {
+        if held != KeyHolder::Own {
             return held;
         }
         if matches!(act, Act::Rewrite | Act::Save) {
@@ -343,7 +349,7 @@ impl Host {
     }
 }
 
-impl Watched {
+impl WatchedServer {
     /// Has it do something; says whether it did.
     async fn tell(&mut self, act: Act, min_replicas: u32, now: SystemTime) -> bool {
         let before = self.seen.as_ref().ok().and_then(|seen| seen.settings.as_ref());

@@ -26,7 +26,7 @@ const HOPS_MAX: usize = 3;
 pub struct Peers(Arc<Mutex<HashSet<Address>>>);
 
 impl Peers {
-    /// These.
+    /// Takes these addresses in place of those before.
     pub fn set(&self, all: impl Iterator<Item = Address>) {
         *self.0.lock() = all.collect();
     }
@@ -38,18 +38,18 @@ impl Peers {
 }
 
 /// What a server says of the key.
-enum Said {
+enum KeyReply {
     /// Whose it is, or why not even that is known.
-    Held(Held),
+    Holder(KeyHolder),
     /// It is to be asked for there.
     Elsewhere(At),
     /// It is a replica, and writes nothing.
     ReadOnly,
 }
 
-/// What is known of a host's key.
+/// Who holds a host's key, as far as that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Held {
+pub enum KeyHolder {
     /// It is this Weir's.
     Own,
     /// Another has it, of this name.
@@ -79,7 +79,7 @@ impl Key {
     }
 
     /// Takes it, or keeps it, on this server or where this says.
-    pub async fn hold(&mut self, first: &mut Asked) -> Held {
+    pub async fn hold(&mut self, first: &mut Asked) -> KeyHolder {
         // Where it was is not remembered: every Weir must go by what the first server says now.
         (self.until, self.elsewhere) = (None, None);
         let mut elsewhere: Option<Asked> = None;
@@ -87,18 +87,18 @@ impl Key {
             let asked = elsewhere.as_mut().unwrap_or(&mut *first);
             let begun = Instant::now();
             let next = match self.hold_on(asked).await {
-                Said::Held(held) => {
-                    if held == Held::Own {
+                KeyReply::Holder(held) => {
+                    if held == KeyHolder::Own {
                         self.until = Some(begun + self.expiry);
                         self.elsewhere = elsewhere;
                     }
                     return held;
                 }
-                Said::Elsewhere(at) => {
+                KeyReply::Elsewhere(at) => {
                     let host = at.host.as_deref().or(asked.host()).unwrap_or_default().to_owned();
                     asked.at(&host, at.port)
                 }
-                Said::ReadOnly => match asked.master().await {
+                KeyReply::ReadOnly => match asked.master().await {
                     Err(why) => Err(why),
                     Ok((host, port)) if self.peers.has(&host, port) => asked.at(&host, port),
                     Ok((host, port)) => Err(format!(
@@ -109,17 +109,17 @@ impl Key {
             };
             match next {
                 Ok(next) => elsewhere = Some(next),
-                Err(why) => return Held::Unknown(why),
+                Err(why) => return KeyHolder::Unknown(why),
             }
         }
-        Held::Unknown("it is always said to be elsewhere".to_owned())
+        KeyHolder::Unknown("it is always said to be elsewhere".to_owned())
     }
 
-    async fn hold_on(&self, asked: &mut Asked) -> Said {
+    async fn hold_on(&self, asked: &mut Asked) -> KeyReply {
         let expiry = self.expiry.as_millis().to_string();
         let take = ["SET", &self.name, &self.own, "NX", "PX", &expiry];
         match self.read(asked, &take).await {
-            Said::Held(Held::Own) => {}
+            KeyReply::Holder(KeyHolder::Own) => {}
             other => return other,
         }
         let prolong = ["PEXPIRE", &self.name, &expiry];
@@ -128,40 +128,40 @@ impl Key {
 
     /// Reads again whose it is, right before something is done: it must be this Weir's for a while
     /// yet.
-    pub async fn confirm(&mut self, first: &mut Asked) -> Held {
+    pub async fn confirm(&mut self, first: &mut Asked) -> KeyHolder {
         let soon = Instant::now() + self.expiry / 3;
         if self.until.is_none_or(|until| until < soon) {
-            return Held::Unknown("it expires before anything could be done".to_owned());
+            return KeyHolder::Unknown("it expires before anything could be done".to_owned());
         }
         let mut elsewhere = self.elsewhere.take();
         let look = ["GET", &self.name];
         let said = self.read(elsewhere.as_mut().unwrap_or(first), &look).await;
         self.elsewhere = elsewhere;
         match said {
-            Said::Held(held) => held,
-            Said::Elsewhere(_) | Said::ReadOnly => {
-                Held::Unknown("it is not where it was any more".to_owned())
+            KeyReply::Holder(held) => held,
+            KeyReply::Elsewhere(_) | KeyReply::ReadOnly => {
+                KeyHolder::Unknown("it is not where it was any more".to_owned())
             }
         }
     }
 
     /// Sends a command, and then reads whose it is.
-    async fn read(&self, asked: &mut Asked, before: &[&str]) -> Said {
+    async fn read(&self, asked: &mut Asked, before: &[&str]) -> KeyReply {
         let replies = match asked.ask(&[before, &["GET", &self.name]]).await {
             Ok(replies) => replies,
-            Err(why) => return Said::Held(Held::Unknown(why)),
+            Err(why) => return KeyReply::Holder(KeyHolder::Unknown(why)),
         };
         if let Some(reply) = replies.iter().find(|reply| reply.starts_with(b"-")) {
             return match Redirect::read(reply) {
-                Some(Redirect::Moved { at, .. }) => Said::Elsewhere(at),
-                _ if reply.starts_with(b"-READONLY") => Said::ReadOnly,
-                _ => Said::Held(Held::Unknown(said(reply.get(1..).unwrap_or_default()))),
+                Some(Redirect::Moved { at, .. }) => KeyReply::Elsewhere(at),
+                _ if reply.starts_with(b"-READONLY") => KeyReply::ReadOnly,
+                _ => KeyReply::Holder(KeyHolder::Unknown(said(reply.get(1..).unwrap_or_default()))),
             };
         }
-        Said::Held(match replies.last().and_then(|reply| bulk(reply)) {
-            Some(who) if who == self.own => Held::Own,
-            Some(who) => Held::Others(who.to_owned()),
-            None => Held::Unknown("it has expired already".to_owned()),
+        KeyReply::Holder(match replies.last().and_then(|reply| bulk(reply)) {
+            Some(who) if who == self.own => KeyHolder::Own,
+            Some(who) => KeyHolder::Others(who.to_owned()),
+            None => KeyHolder::Unknown("it has expired already".to_owned()),
         })
     }
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use flow::dial::Address;
 
 use crate::replica::state::State;
-use crate::replica::{Follower, Kept};
+use crate::replica::{FollowedMaster, Follower};
 use crate::settings::{
     BackendSettings, MAIN, SentinelSettings, Settings, is_of_this_machine, machine, read_address,
 };
 
 /// A server that is to be watched, before anything is opened.
-pub struct Named {
-    /// Its name.
+pub struct WatchTarget {
+    /// A name that no other watched server has.
     pub name: String,
     /// The machine it is on.
     pub host: String,
@@ -25,7 +25,7 @@ pub struct Named {
     pub at: Option<Address>,
     /// How it is reached.
     pub settings: BackendSettings,
-    /// For a person.
+    /// Where it is, as a person is told.
     pub url: String,
     /// Where Weir keeps its file, if it does.
     pub kept: Option<(Arc<State>, PathBuf)>,
@@ -34,16 +34,15 @@ pub struct Named {
 /// A node of a pool's Cluster, which is logged in to as the pool's servers are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// The pool.
     pub pool: String,
     /// A server of the configuration.
     pub like: BackendSettings,
-    /// Where it is.
+    /// The host and the port where the node listens.
     pub at: (String, u16),
 }
 
 /// Where the masters are that Sentinels know.
-pub type Located = [(SentinelSettings, Address)];
+pub type SentinelMasters = [(SentinelSettings, Address)];
 
 /// Every server once: one that is followed and has keys of a pool, too, is the followed one.
 ///
@@ -53,11 +52,11 @@ pub fn named(
     settings: &Settings,
     follower: Option<&Follower>,
     nodes: &[Node],
-    located: &Located,
-) -> Result<Vec<Named>, String> {
+    located: &SentinelMasters,
+) -> Result<Vec<WatchTarget>, String> {
     let kept = follower.map(Follower::kept).unwrap_or_default();
     // One whose Cluster has not said where it is yet is found later.
-    let masters = kept.into_iter().filter(Kept::is_found).map(of_master);
+    let masters = kept.into_iter().filter(FollowedMaster::is_found).map(of_master);
     let pools = settings.pools();
     let backends = pools
         .iter()
@@ -67,7 +66,7 @@ pub fn named(
         let name = format!("{}:{}", node.at.0, node.at.1);
         of_pool(&node.pool, BackendSettings { name, url, host: None, ..node.like.clone() })
     });
-    let mut all: Vec<Named> = Vec::new();
+    let mut all: Vec<WatchTarget> = Vec::new();
     for mut named in masters.chain(backends).chain(nodes) {
         named.place(located)?;
         if all.iter().any(|other| other.is_same(&named)) {
@@ -84,8 +83,8 @@ pub fn named(
     Ok(all)
 }
 
-fn of_master(kept: Kept) -> Named {
-    Named {
+fn of_master(kept: FollowedMaster) -> WatchTarget {
+    WatchTarget {
         name: kept.of.name.clone(),
         host: kept.of.host.clone().unwrap_or_default(),
         is_here: false,
@@ -97,8 +96,8 @@ fn of_master(kept: Kept) -> Named {
     }
 }
 
-fn of_pool(pool: &str, of: BackendSettings) -> Named {
-    Named {
+fn of_pool(pool: &str, of: BackendSettings) -> WatchTarget {
+    WatchTarget {
         name: match pool {
             MAIN => of.name.clone(),
             pool => format!("{pool}/{}", of.name),
@@ -122,7 +121,7 @@ fn moved(url: &str, (host, port): &(String, u16)) -> String {
     }
 }
 
-impl Named {
+impl WatchTarget {
     /// Whether it is the same server, by where it is.
     fn is_same(&self, other: &Self) -> bool {
         self.at.is_some() && self.at == other.at
@@ -130,7 +129,7 @@ impl Named {
 
     /// Says where it is, and which host it is of. Of one whose Sentinels have not said that yet,
     /// none is known.
-    fn place(&mut self, located: &Located) -> Result<(), String> {
+    fn place(&mut self, located: &SentinelMasters) -> Result<(), String> {
         self.at = match &self.settings.sentinel {
             Some(sentinel) => {
                 located.iter().find(|(of, _)| of == sentinel).map(|(_, at)| at.clone())

@@ -11,10 +11,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::device::Processes;
-use super::host::{Change, Host, Watched};
+use super::host::{Change, Host, WatchedServer};
 use super::key::{Key, Peers};
-use super::named::{Named, Node, named};
-use super::shown::Shown;
+use super::named::{Node, WatchTarget, named};
+use super::shown::HostStatuses;
 use crate::replica::rewrite::Hosts;
 use crate::replica::{Follower, Stop};
 use crate::server::{Asked, Server};
@@ -29,7 +29,7 @@ pub struct Seeker {
     peers: Peers,
     own: String,
     processes: Arc<Mutex<Processes>>,
-    shown: Arc<Shown>,
+    shown: Arc<HostStatuses>,
     stop: watch::Sender<bool>,
     control: Handle,
     hosts: BTreeMap<String, mpsc::UnboundedSender<Change>>,
@@ -48,7 +48,7 @@ impl Seeker {
     pub fn new(
         settings: Settings,
         follower: Option<Arc<Follower>>,
-        shown: Arc<Shown>,
+        shown: Arc<HostStatuses>,
         stop: watch::Sender<bool>,
         control: &Handle,
     ) -> Self {
@@ -100,7 +100,7 @@ impl Seeker {
             .known
             .iter()
             .filter(|(name, (host, url, settings))| {
-                let is_it = |of: &Named| {
+                let is_it = |of: &WatchTarget| {
                     (&of.name, &of.host, &of.url) == (name, host, url)
                         && of.settings.is_reached_as(settings)
                 };
@@ -125,10 +125,10 @@ impl Seeker {
         Ok(())
     }
 
-    fn watch(&mut self, of: Named) -> Result<(), String> {
+    fn watch(&mut self, of: WatchTarget) -> Result<(), String> {
         let server = Server::new(&of.settings)?;
         let asked = Asked::new(server, of.settings.connect_timeout.get());
-        let mut watched = Watched::new(of.name, of.url, asked, of.kept, of.is_here);
+        let mut watched = WatchedServer::new(of.name, of.url, asked, of.kept, of.is_here);
         if !of.is_placed {
             watched = watched.of_unknown_host();
         }

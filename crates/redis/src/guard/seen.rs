@@ -19,7 +19,7 @@ pub const CONFIG: [&str; 7] = [
 
 /// A server as it was when it was asked.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Seen {
+pub struct ServerReport {
     /// Another after each restart.
     pub run_id: String,
     /// It is nobody's replica.
@@ -44,7 +44,7 @@ pub struct Seen {
     pub rewrite: Chore,
     /// When it last saved an RDB file, in seconds of Unix time, or was started.
     pub saved_at: u64,
-    /// Writes since.
+    /// How many writes came since the last save.
     pub changes: u64,
     /// How long its last fork took, in microseconds.
     pub fork_us: u64,
@@ -57,7 +57,7 @@ pub struct Seen {
 /// A server's own append-only file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Aof {
-    /// Its bytes.
+    /// Its size now, in bytes.
     pub bytes: u64,
     /// Its bytes when it was rewritten last.
     pub base_bytes: u64,
@@ -74,7 +74,7 @@ pub struct Chore {
     pub running: Option<u64>,
     /// How many seconds the last took.
     pub took: Option<u64>,
-    /// The last failed.
+    /// Whether the last one failed.
     pub has_failed: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct Settings {
     pub dir: PathBuf,
 }
 
-impl Seen {
+impl ServerReport {
     /// Reads what a server answers to `INFO`, and to `CONFIG GET` of each of [`CONFIG`] in RESP2.
     /// `None` where that is not an answer to `INFO`.
     pub fn read(about: &[u8], settings: &[Vec<u8>]) -> Option<Self> {
@@ -185,7 +185,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Aof, CONFIG, Chore, Seen};
+    use super::{Aof, CONFIG, Chore, ServerReport};
 
     const INFO: &[u8] = b"$999\r\n# Server\r\nprocess_id:42\r\nprocess_supervised:systemd\r\n\
         run_id:c06e\r\n# Persistence\r\nloading:0\r\nasync_loading:0\r\n\
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_a_server_says_of_itself_is_read() {
-        let seen = Seen::read(INFO, &settings()).unwrap();
+        let seen = ServerReport::read(INFO, &settings()).unwrap();
         assert_eq!((seen.run_id.as_str(), seen.process), ("c06e", Some(42)));
         assert!(seen.is_master && seen.is_supervised && seen.is_busy() && !seen.is_loading);
         assert_eq!(seen.save, Chore { running: Some(9), took: None, has_failed: true });
@@ -228,16 +228,16 @@ mod tests {
     #[test]
     fn one_that_does_not_show_its_settings_is_seen_all_the_same() {
         let refused = vec![b"-NOPERM no\r\n".to_vec(); CONFIG.len()];
-        let seen = Seen::read(INFO, &refused).unwrap();
+        let seen = ServerReport::read(INFO, &refused).unwrap();
         assert_eq!(seen.settings, None);
         assert!(!seen.keeps_nothing());
-        assert_eq!(Seen::read(b"-NOPERM no\r\n", &refused), None);
+        assert_eq!(ServerReport::read(b"-NOPERM no\r\n", &refused), None);
     }
 
     proptest! {
         #[test]
         fn no_answer_makes_it_panic(about: Vec<u8>, one: Vec<u8>) {
-            let _ = Seen::read(&about, &[one.clone(), one]);
+            let _ = ServerReport::read(&about, &[one.clone(), one]);
         }
     }
 }

@@ -10,36 +10,33 @@ use serde::{Deserialize, Serialize};
 
 use super::decide::Act;
 use super::findings::{About, Finding};
-use super::key::Held;
+use super::key::KeyHolder;
 use crate::server_memory::{ServerMemories, ServerMemory};
 use crate::settings::Mode;
 
 /// What the guard has found, as the status shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// What it does.
+    /// Whether the guard only watches, or also acts.
     pub mode: Mode,
     /// The machines that servers run on.
     pub hosts: Vec<Host>,
 }
 
-/// A machine.
+/// A machine that servers run on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
-    /// Its name.
     pub host: String,
     /// Whether this Weir holds the guard's key there; absent where it does not act.
     pub key: Option<String>,
-    /// Its servers.
     pub servers: Vec<Server>,
 }
 
-/// A server.
+/// A server of a machine, and what is wrong with it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Server {
-    /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Where the server is, as a person is told.
     pub url: String,
     /// What is wrong with how it persists.
     pub findings: Vec<Finding>,
@@ -50,16 +47,16 @@ pub struct Server {
     pub told: Option<String>,
 }
 
-/// All that is shown.
+/// What the guard has found of each host, for the status, the metrics and the log.
 #[derive(Debug)]
-pub struct Shown {
+pub struct HostStatuses {
     hosts: Mutex<BTreeMap<String, Host>>,
     registry: Registry,
     /// What servers say of their memory.
     pub memories: ServerMemories,
 }
 
-impl Shown {
+impl HostStatuses {
     /// Nothing is found yet.
     pub fn new(registry: &Registry, memories: ServerMemories) -> Arc<Self> {
         let hosts = Mutex::default();
@@ -137,7 +134,7 @@ impl Shown {
         self.registry.counter(name, help, &[("server", server), ("act", act.word())])
     }
 
-    /// For the status.
+    /// What the status has of all hosts.
     pub fn status(&self, mode: Mode) -> Status {
         Status { mode, hosts: self.hosts().values().cloned().collect() }
     }
@@ -146,11 +143,11 @@ impl Shown {
 const OWN: &str = "held";
 
 /// Whose the key is, in words.
-pub fn key_words(held: &Held) -> String {
+pub fn key_words(held: &KeyHolder) -> String {
     match held {
-        Held::Own => OWN.to_owned(),
-        Held::Others(who) => format!("held by {who}"),
-        Held::Unknown(why) => format!("not held, so nothing is done: {why}"),
+        KeyHolder::Own => OWN.to_owned(),
+        KeyHolder::Others(who) => format!("held by {who}"),
+        KeyHolder::Unknown(why) => format!("not held, so nothing is done: {why}"),
     }
 }
 

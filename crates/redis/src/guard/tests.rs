@@ -6,17 +6,22 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::device::Writing;
-use super::findings::{About, Around, findings};
+use super::findings::{About, ServerContext, findings};
 use super::history::History;
 use super::named::named;
-use super::seen::{Aof, Chore, Seen, Settings};
+use super::seen::{Aof, Chore, ServerReport, Settings};
 use crate::settings;
 
 const MIB: u64 = 1 << 20;
 
 /// A master without any file, as one is that Weir follows.
-fn bare() -> Seen {
-    Seen { run_id: "a".into(), is_master: true, settings: Some(sound()), ..Seen::default() }
+fn bare() -> ServerReport {
+    ServerReport {
+        run_id: "a".into(),
+        is_master: true,
+        settings: Some(sound()),
+        ..ServerReport::default()
+    }
 }
 
 /// Settings that nothing is wrong with.
@@ -24,8 +29,8 @@ fn sound() -> Settings {
     Settings { appendfsync: "everysec".into(), rewrite_min_bytes: 64 * MIB, ..Settings::default() }
 }
 
-fn around(history: &History) -> Around<'_> {
-    Around {
+fn around(history: &History) -> ServerContext<'_> {
+    ServerContext {
         history,
         is_followed: false,
         own: 0,
@@ -36,13 +41,13 @@ fn around(history: &History) -> Around<'_> {
     }
 }
 
-fn with_file(aof: Aof, settings: Settings) -> Seen {
-    Seen { aof: Some(aof), settings: Some(settings), ..bare() }
+fn with_file(aof: Aof, settings: Settings) -> ServerReport {
+    ServerReport { aof: Some(aof), settings: Some(settings), ..bare() }
 }
 
 /// The words of the one finding there must be.
 #[track_caller]
-fn only(seen: &Seen, around: &Around<'_>, about: About) -> String {
+fn only(seen: &ServerReport, around: &ServerContext<'_>, about: About) -> String {
     let found = findings(seen, around);
     assert_eq!(found.iter().map(|of| of.about).collect::<Vec<_>>(), [about], "{found:?}");
     found[0].words.clone()
@@ -57,10 +62,14 @@ fn assert_has(words: &str, parts: &[&str]) {
 fn nothing_is_said_of_a_cache_nor_of_a_master_that_weir_follows() {
     let history = History::default();
     assert_eq!(findings(&bare(), &around(&history)), []);
-    let followed = Around { is_followed: true, own: 1, ..around(&history) };
-    assert_eq!(findings(&Seen { replicas: 1, ..bare() }, &followed), []);
-    let taking = Around { own: 2, ..followed };
-    assert_eq!(findings(&Seen { replicas: 2, ..bare() }, &taking), [], "a base comes beside");
+    let followed = ServerContext { is_followed: true, own: 1, ..around(&history) };
+    assert_eq!(findings(&ServerReport { replicas: 1, ..bare() }, &followed), []);
+    let taking = ServerContext { own: 2, ..followed };
+    assert_eq!(
+        findings(&ServerReport { replicas: 2, ..bare() }, &taking),
+        [],
+        "a base comes beside"
+    );
 }
 
 #[test]
@@ -71,7 +80,7 @@ fn late_syncs_are_counted_and_the_way_out_is_named() {
     history.note(&with_file(aof(1234), sound()), Duration::from_secs(10));
     let words = only(&with_file(aof(1234), sound()), &around(&history), About::DelayedFsync);
     assert_has(&words, &["1,234 times", "aof_delayed_fsync", "[redis.aof]"]);
-    let followed = Around { is_followed: true, ..around(&history) };
+    let followed = ServerContext { is_followed: true, ..around(&history) };
     let words = only(&with_file(aof(1234), sound()), &followed, About::DelayedFsync);
     assert_has(&words, &["Weir keeps its file", "appendonly no"]);
 }
@@ -81,12 +90,12 @@ fn what_is_under_way_is_said_with_for_how_long_and_beside_whom() {
     let history = History::default();
     let chore = Chore { running: Some(192), took: Some(61), has_failed: false };
     let aof = Aof { bytes: 512 * MIB, base_bytes: 500 * MIB, ..Aof::default() };
-    let rewriting = Seen { rewrite: chore, ..with_file(aof, sound()) };
+    let rewriting = ServerReport { rewrite: chore, ..with_file(aof, sound()) };
     let words = only(&rewriting, &around(&history), About::Rewriting);
     assert_has(&words, &["512 MiB", "3m 12s", "1m 1s"]);
-    let saving = Seen { save: chore, ..bare() };
+    let saving = ServerReport { save: chore, ..bare() };
     assert_has(&only(&saving, &around(&history), About::Saving), &["RDB", "3m 12s"]);
-    let busy = Around { busy: &["b", "c"], ..around(&history) };
+    let busy = ServerContext { busy: &["b", "c"], ..around(&history) };
     let found = findings(&saving, &busy);
     assert_eq!(found[1].about, About::Together);
     assert_has(&found[1].words, &["b, c", "mode = \"act\""]);
@@ -96,11 +105,11 @@ fn what_is_under_way_is_said_with_for_how_long_and_beside_whom() {
 #[test]
 fn forks_that_take_long_and_failures_are_said() {
     let history = History::default();
-    let slow = Seen { fork_us: 340_000, ..bare() };
+    let slow = ServerReport { fork_us: 340_000, ..bare() };
     assert_has(&only(&slow, &around(&history), About::SlowFork), &["340ms", "replica"]);
-    assert_eq!(findings(&Seen { fork_us: 99_000, ..bare() }, &around(&history)), []);
+    assert_eq!(findings(&ServerReport { fork_us: 99_000, ..bare() }, &around(&history)), []);
     let failed = Chore { has_failed: true, ..Chore::default() };
-    let failed = Seen { save: failed, rewrite: failed, ..bare() };
+    let failed = ServerReport { save: failed, rewrite: failed, ..bare() };
     let words = only(&failed, &around(&history), About::Failed);
     assert_has(&words, &["save and its last rewrite", "disk is full"]);
 }
@@ -116,7 +125,7 @@ fn settings_that_hurt_are_said_with_what_to_set() {
     assert_has(&words, &["appendfsync is no", "everysec"]);
     let words = say(Settings { rewrite_percent: 100, ..sound() }, About::AutoRewrite);
     assert_has(&words, &["at 120 MiB (now 90 MiB)", "Set 0", "mode = \"act\""]);
-    let acted = Around { is_acted_on: true, ..around(&history) };
+    let acted = ServerContext { is_acted_on: true, ..around(&history) };
     let seen = with_file(aof, Settings { rewrite_percent: 100, ..sound() });
     assert_has(&only(&seen, &acted, About::AutoRewrite), &["in its window"]);
     let grown = Aof { bytes: 150 * MIB, ..aof };
@@ -126,7 +135,7 @@ fn settings_that_hurt_are_said_with_what_to_set() {
     let saves = Settings { save: "3600 1 300 100".into(), ..sound() };
     let words = say(saves, About::SavePoints);
     assert_has(&words, &["\"3600 1 300 100\"", "a fork"]);
-    let unshown = Seen { settings: None, ..bare() };
+    let unshown = ServerReport { settings: None, ..bare() };
     assert_has(&only(&unshown, &around(&history), About::Unasked), &["+config|get"]);
 }
 
@@ -140,7 +149,7 @@ fn who_else_writes_to_the_disk_is_named() {
         path: PathBuf::from("/data"),
     };
     let writing = [writing(42), writing(43)];
-    let beside = Around { writing: &writing, ..around(&history) };
+    let beside = ServerContext { writing: &writing, ..around(&history) };
     let words = only(&bare(), &beside, About::OtherWriter);
     assert_has(&words, &["dd (process 42)", "300 MiB/s", "/data", "1 more", "another disk"]);
 }
@@ -148,18 +157,18 @@ fn who_else_writes_to_the_disk_is_named() {
 #[test]
 fn a_master_that_a_restart_would_empty_is_said_and_so_is_one_that_it_has() {
     let mut history = History::default();
-    let supervised = Seen { is_supervised: true, keys: Some(1000), ..bare() };
+    let supervised = ServerReport { is_supervised: true, keys: Some(1000), ..bare() };
     let words = only(&supervised, &around(&history), About::EmptyRestart);
     assert_has(&words, &["its supervisor", "Restart=no"]);
-    let with_replicas = Seen { replicas: 2, ..bare() };
+    let with_replicas = ServerReport { replicas: 2, ..bare() };
     let words = only(&with_replicas, &around(&history), About::EmptyRestart);
     assert_has(&words, &["2 replicas are emptied"]);
-    let followed = Around { is_followed: true, own: 1, ..around(&history) };
+    let followed = ServerContext { is_followed: true, own: 1, ..around(&history) };
     assert_has(&only(&with_replicas, &followed, About::EmptyRestart), &["1 replica is", "pinned"]);
-    let replica = Seen { is_master: false, ..with_replicas };
+    let replica = ServerReport { is_master: false, ..with_replicas };
     assert_eq!(findings(&replica, &around(&history)), []);
-    history.note(&Seen { keys: Some(1000), ..bare() }, Duration::ZERO);
-    let back = Seen { run_id: "b".into(), keys: Some(3), ..bare() };
+    history.note(&ServerReport { keys: Some(1000), ..bare() }, Duration::ZERO);
+    let back = ServerReport { run_id: "b".into(), keys: Some(3), ..bare() };
     history.note(&back, Duration::from_secs(10));
     let words = only(&back, &around(&history), About::CameBackEmpty);
     assert_has(&words, &["with 3 of 1,000 keys"]);
@@ -190,7 +199,8 @@ proptest! {
         let chore = Chore { running, took: running, has_failed: true };
         let settings = Settings { rewrite_percent: percent.min(1 << 32), ..sound() };
         let aof = Aof { bytes, base_bytes, ..Aof::default() };
-        let seen = Seen { fork_us, save: chore, rewrite: chore, ..with_file(aof, settings) };
+        let base = with_file(aof, settings);
+        let seen = ServerReport { fork_us, save: chore, rewrite: chore, ..base };
         for found in findings(&seen, &around(&History::default())) {
             prop_assert!(found.words.len() > 40, "{:?}", found);
             prop_assert!(About::ALL.contains(&found.about));

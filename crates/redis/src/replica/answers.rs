@@ -10,7 +10,7 @@ pub struct Limit {
     pub hard: u64,
     /// After [`Limit::soft_seconds`] beyond so many bytes; 0 is never.
     pub soft: u64,
-    /// For how long.
+    /// For how many seconds [`Limit::soft`] may be passed.
     pub soft_seconds: u64,
 }
 
@@ -37,7 +37,6 @@ pub fn keys_of(reply: &[u8]) -> Option<u64> {
 /// Whose history a master has: its own, and the one that its own goes on from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Histories {
-    /// Its replication id.
     pub own: Id,
     /// The id of the master that it took over from.
     pub before: Option<Id>,

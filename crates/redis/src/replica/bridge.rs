@@ -8,7 +8,7 @@ use std::path::Path;
 use disk::{Disk, FileError};
 
 use super::lines::{LINE_BYTES_MAX, Line};
-use super::scan::{Cut, Place, ScanError, Tail, Until, put_select, scan_until};
+use super::scan::{AofCut, AofPosition, ScanError, Tail, Until, put_select, scan_until};
 
 /// How much is copied at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -19,7 +19,7 @@ pub enum BridgeError {
     /// It can't be read.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// It is damaged.
+    /// The increment that is to be copied is damaged.
     #[error("{0} is damaged; weir redis verify says where")]
     Damaged(String),
     /// A server never sends its data set within a transaction.
@@ -43,8 +43,8 @@ pub fn bridge(disk: &Disk, from: &Path, offset: u64, to: &Path) -> Result<(), Br
     if scanned.tail != Tail::None {
         return Err(damaged());
     }
-    let whole = Cut { place: scanned.end, crc: 0, mark: None };
-    let Cut { place, mark, .. } = scanned.cut.unwrap_or(whole);
+    let whole = AofCut { place: scanned.end, crc: 0, mark: None };
+    let AofCut { place, mark, .. } = scanned.cut.unwrap_or(whole);
     if place.offset != offset {
         return Err(BridgeError::Within(offset));
     }
@@ -89,8 +89,8 @@ impl Out<'_> {
         Ok(())
     }
 
-    fn head(&mut self, place: Place) -> Result<(), FileError> {
-        let Place { offset, id, database, keys, .. } = place;
+    fn head(&mut self, place: AofPosition) -> Result<(), FileError> {
+        let AofPosition { offset, id, database, keys, .. } = place;
         let mut head = Vec::new();
         Line::Begin { id, offset, database }.put(&mut head);
         put_select(&mut head, database);

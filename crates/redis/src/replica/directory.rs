@@ -18,13 +18,13 @@ use disk::{Disk, FileError};
 
 pub use distrust::condemned;
 use distrust::{SYNC_FAILED, clear, spare};
-pub use kept::Keep;
+pub use kept::RetentionLimits;
 pub use lengths::mismatch;
-pub use parted::{NEW, NEW_BASE, Parted, begin_of, history_of};
+pub use parted::{NEW, NEW_BASE, NextGeneration, begin_of, history_of};
 
-use super::manifest::{self, BaseSum, CURRENT, Manifest, Part, is_manifest};
+use super::manifest::{self, BaseSum, CURRENT, GenerationFile, Manifest, is_manifest};
 use super::rdb::{HEAD_LEN, is_of_nothing};
-use super::scan::{Place, Scanned, Tail, scan};
+use super::scan::{AofPosition, ScannedIncrement, Tail, scan};
 
 /// Where a server looks for its files by default, below its own directory.
 pub const APPEND_DIR: &str = "appendonlydir";
@@ -51,7 +51,6 @@ pub enum DirectoryError {
     /// A manifest is none, or is damaged.
     #[error("{path}: {why}")]
     Manifest {
-        /// Which.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
@@ -62,7 +61,6 @@ pub enum DirectoryError {
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// The file system.
     pub disk: Disk,
     manifest: Manifest,
     /// Why the current manifest could not be read, where it is damaged.
@@ -70,17 +68,17 @@ pub struct Directory {
     /// The number of the next file.
     next: u64,
     /// Which older generations are kept.
-    keep: Keep,
+    keep: RetentionLimits,
     _lock: File,
 }
 
-/// What there is to go on with.
+/// Whether the current generation can be continued, and where.
 #[derive(Debug)]
-pub enum Found {
-    /// No generation yet.
+pub enum CurrentGeneration {
+    /// The directory has no generation yet.
     Nothing,
     /// The current generation can be continued here, in its last file.
-    Whole(PathBuf, Place, Tail),
+    Whole(PathBuf, AofPosition, Tail),
     /// It can't be, for this reason: the next base goes beside it, and it is pinned.
     Unfit(String),
 }
@@ -90,7 +88,7 @@ impl Directory {
     ///
     /// # Errors
     /// Another process has it, or the file system refuses.
-    pub fn open(of_master: &Path, keep: Keep) -> Result<Self, DirectoryError> {
+    pub fn open(of_master: &Path, keep: RetentionLimits) -> Result<Self, DirectoryError> {
         let path = of_master.join(APPEND_DIR);
         let made: Vec<&Path> = of_master.ancestors().skip(1).filter(|dir| !is_there(dir)).collect();
         fs::create_dir_all(&path).map_err(FileError::of("make", &path))?;
@@ -120,46 +118,49 @@ impl Directory {
     ///
     /// # Errors
     /// The file system refuses.
-    pub fn find(&self) -> Result<Found, DirectoryError> {
+    pub fn find(&self) -> Result<CurrentGeneration, DirectoryError> {
         if let Some(why) = &self.damage {
-            return Ok(Found::Unfit(format!("its manifest is damaged: {why}")));
+            return Ok(CurrentGeneration::Unfit(format!("its manifest is damaged: {why}")));
         }
         if self.manifest.base.is_none() && self.manifest.increments.is_empty() {
             return Ok(match self.unnamed()?.is_empty() {
-                true => Found::Nothing,
-                false => Found::Unfit("its manifest is gone".to_owned()),
+                true => CurrentGeneration::Nothing,
+                false => CurrentGeneration::Unfit("its manifest is gone".to_owned()),
             });
         }
         if !self.manifest.is_ours {
-            return Ok(Found::Unfit("a server has written its manifest since".to_owned()));
+            return Ok(CurrentGeneration::Unfit(
+                "a server has written its manifest since".to_owned(),
+            ));
         }
         if self.path.join(SYNC_FAILED).exists() {
-            return Ok(Found::Unfit("a sync of it has failed".to_owned()));
+            return Ok(CurrentGeneration::Unfit("a sync of it has failed".to_owned()));
         }
         if let Some(why) = condemned(&self.path) {
-            return Ok(Found::Unfit(why));
+            return Ok(CurrentGeneration::Unfit(why));
         }
         let (Some(_), Some(part)) = (&self.manifest.base, self.manifest.increments.last()) else {
-            return Ok(Found::Unfit("its manifest names no base or no increment".to_owned()));
+            return Ok(CurrentGeneration::Unfit(
+                "its manifest names no base or no increment".to_owned(),
+            ));
         };
         if let Some(why) = mismatch(&self.path, &self.manifest)? {
-            return Ok(Found::Unfit(why));
+            return Ok(CurrentGeneration::Unfit(why));
         }
         let path = self.path.join(&part.name);
         let file = File::open(&path).map_err(FileError::of("open", &path))?;
         let scanned = scan(&mut BufReader::with_capacity(1 << 20, file));
         Ok(match scanned {
-            Ok(Scanned { end, tail: tail @ (Tail::None | Tail::Torn(_)), .. }) => {
-                Found::Whole(path, end, tail)
+            Ok(ScannedIncrement { end, tail: tail @ (Tail::None | Tail::Torn(_)), .. }) => {
+                CurrentGeneration::Whole(path, end, tail)
             }
-            Ok(Scanned { tail: Tail::Servers(len), .. }) => Found::Unfit(format!(
-                "a server has run with it since and written {len} bytes to {}",
-                part.name
-            )),
-            Ok(Scanned { tail: Tail::Damaged(at, why), .. }) => {
-                Found::Unfit(format!("{} is damaged at byte {at}: {why}", part.name))
+            Ok(ScannedIncrement { tail: Tail::Servers(len), .. }) => CurrentGeneration::Unfit(
+                format!("a server has run with it since and written {len} bytes to {}", part.name),
+            ),
+            Ok(ScannedIncrement { tail: Tail::Damaged(at, why), .. }) => {
+                CurrentGeneration::Unfit(format!("{} is damaged at byte {at}: {why}", part.name))
             }
-            Err(error) => Found::Unfit(format!("{}: {error}", part.name)),
+            Err(error) => CurrentGeneration::Unfit(format!("{}: {error}", part.name)),
         })
     }
 
@@ -167,19 +168,22 @@ impl Directory {
     ///
     /// # Errors
     /// The file system refuses.
-    pub fn new_base(&mut self) -> Result<(Part, PathBuf, File), FileError> {
-        self.new_part(Part::base)
+    pub fn new_base(&mut self) -> Result<(GenerationFile, PathBuf, File), FileError> {
+        self.new_part(GenerationFile::base)
     }
 
     /// Makes a new increment's file.
     ///
     /// # Errors
     /// The file system refuses.
-    pub fn new_increment(&mut self) -> Result<(Part, PathBuf, File), FileError> {
-        self.new_part(Part::increment)
+    pub fn new_increment(&mut self) -> Result<(GenerationFile, PathBuf, File), FileError> {
+        self.new_part(GenerationFile::increment)
     }
 
-    fn new_part(&mut self, of: fn(u64) -> Part) -> Result<(Part, PathBuf, File), FileError> {
+    fn new_part(
+        &mut self,
+        of: fn(u64) -> GenerationFile,
+    ) -> Result<(GenerationFile, PathBuf, File), FileError> {
         let part = of(self.next);
         let path = self.path.join(&part.name);
         let file = self.disk.make(&path)?;
@@ -191,7 +195,7 @@ impl Directory {
     ///
     /// # Errors
     /// The file system refuses.
-    pub fn append(&mut self, part: Part) -> Result<(), FileError> {
+    pub fn append(&mut self, part: GenerationFile) -> Result<(), FileError> {
         let mut manifest = self.manifest.clone();
         manifest.increments.push(part);
         self.put(CURRENT, &manifest.text())?;
@@ -206,8 +210,8 @@ impl Directory {
     /// The file system refuses.
     pub fn replace(
         &mut self,
-        (base, sum): (Part, BaseSum),
-        first: Part,
+        (base, sum): (GenerationFile, BaseSum),
+        first: GenerationFile,
         pin: Pin,
     ) -> Result<(), FileError> {
         let pinned = match pin {
@@ -308,7 +312,9 @@ impl Directory {
 
     /// Bytes of the current generation: its base, and its increments.
     pub fn sizes(&self) -> (u64, u64) {
-        let len = |part: &Part| fs::metadata(self.path.join(&part.name)).map_or(0, |of| of.len());
+        let len = |part: &GenerationFile| {
+            fs::metadata(self.path.join(&part.name)).map_or(0, |of| of.len())
+        };
         let base = self.manifest.base.as_ref().map_or(0, len);
         (base, self.manifest.increments.iter().map(len).sum())
     }
@@ -340,7 +346,7 @@ pub enum Pin {
 ///
 /// # Errors
 /// The file system refuses.
-pub fn last_of(dir: &Path) -> Result<Option<Place>, DirectoryError> {
+pub fn last_of(dir: &Path) -> Result<Option<AofPosition>, DirectoryError> {
     let manifest = read_manifest(&dir.join(CURRENT))?.unwrap_or_default();
     let Some(part) = manifest.increments.last() else { return Ok(None) };
     let path = dir.join(&part.name);
@@ -405,12 +411,15 @@ fn names(dir: &Path) -> Result<Vec<String>, FileError> {
 mod tests {
     use std::fs;
 
-    use super::{APPEND_DIR, BaseSum, CURRENT, Directory, Found, Keep, Pin, SYNC_FAILED};
+    use super::{
+        APPEND_DIR, BaseSum, CURRENT, CurrentGeneration, Directory, Pin, RetentionLimits,
+        SYNC_FAILED,
+    };
 
     #[test]
     fn no_more_generations_are_pinned_than_may_be_and_the_first_ones_stay() {
         let dir = tempfile::tempdir().unwrap();
-        let keep = Keep { pinned: 2, ..Keep::count(1) };
+        let keep = RetentionLimits { pinned: 2, ..RetentionLimits::count(1) };
         let mut directory = Directory::open(&dir.path().join("m"), keep).unwrap();
         for _ in 0..5 {
             let (base, first) = (directory.new_base().unwrap(), directory.new_increment().unwrap());
@@ -446,9 +455,11 @@ mod tests {
             if is_emptied {
                 fs::write(path.join(CURRENT), "").unwrap();
             }
-            let directory = Directory::open(&of_master, Keep::count(1)).unwrap();
+            let directory = Directory::open(&of_master, RetentionLimits::count(1)).unwrap();
             let found = directory.find().unwrap();
-            assert!(matches!(found, Found::Unfit(why) if why == "its manifest is gone"));
+            assert!(
+                matches!(found, CurrentGeneration::Unfit(why) if why == "its manifest is gone")
+            );
             directory.pin_unnamed().unwrap();
             directory.prune().unwrap();
             let pinned = fs::read_to_string(path.join("pinned.1.manifest")).unwrap();

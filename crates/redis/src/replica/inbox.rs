@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
 use super::answers::Lineage;
-use super::directory::Parted;
+use super::directory::NextGeneration;
 use super::lines::Id;
 use super::manifest::BaseSum;
 
@@ -31,11 +31,11 @@ pub enum Order {
     Stream(Vec<u8>),
     /// A base of this history at this offset comes beside the stream: the increments are to be
     /// parted there, or it is said why not.
-    Part(Id, u64, Answer<Parted>),
+    Part(Id, u64, Answer<NextGeneration>),
     /// That base is whole, and takes the current one's place.
-    Rewrite(Parted, BaseSum, Answer<()>),
+    Rewrite(NextGeneration, BaseSum, Answer<()>),
     /// That base does not come.
-    GiveUp(Option<Parted>),
+    GiveUp(Option<NextGeneration>),
     /// The time may have come to remove older generations.
     Prune,
     /// A file of the current generation is damaged, for this reason.
@@ -74,7 +74,7 @@ impl Order {
 /// Between the link and the disk's thread of one master.
 #[derive(Debug)]
 pub struct Inbox {
-    held: Mutex<Held>,
+    queue: Mutex<InboxQueue>,
     filled: Condvar,
     /// There may be room again, or it was closed.
     freed: Notify,
@@ -82,7 +82,7 @@ pub struct Inbox {
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct InboxQueue {
     orders: VecDeque<Order>,
     bytes: usize,
     closed: bool,
@@ -91,18 +91,18 @@ struct Held {
 impl Inbox {
     /// Room for about so many bytes.
     pub fn new(max: usize) -> Self {
-        Self { held: Mutex::default(), filled: Condvar::new(), freed: Notify::new(), max }
+        Self { queue: Mutex::default(), filled: Condvar::new(), freed: Notify::new(), max }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock()
+    fn queue(&self) -> MutexGuard<'_, InboxQueue> {
+        self.queue.lock()
     }
 
     /// Puts an order behind the others. The caller has asked for room before.
     pub fn push(&self, order: Order) {
-        let mut held = self.held();
-        held.bytes += order.len();
-        let rest = match (held.orders.back_mut(), order) {
+        let mut queue = self.queue();
+        queue.bytes += order.len();
+        let rest = match (queue.orders.back_mut(), order) {
             (Some(Order::Stream(last)), Order::Stream(more))
             | (Some(Order::BaseBytes(last)), Order::BaseBytes(more))
                 if last.len() + more.len() <= PIECE_BYTES =>
@@ -112,14 +112,14 @@ impl Inbox {
             }
             (_, order) => Some(order),
         };
-        held.orders.extend(rest);
-        drop(held);
+        queue.orders.extend(rest);
+        drop(queue);
         self.filled.notify_one();
     }
 
     /// Whether more may be read from the master.
     pub fn has_room(&self) -> bool {
-        self.held().bytes < self.max
+        self.queue().bytes < self.max
     }
 
     /// Waits until there may be room, or it was closed.
@@ -129,32 +129,32 @@ impl Inbox {
 
     /// How many bytes wait.
     pub fn bytes(&self) -> usize {
-        self.held().bytes
+        self.queue().bytes
     }
 
     /// Takes all that waits, once there is something; `None` when it was closed and is empty. What
     /// is taken makes room for more only when the disk has it: see [`Inbox::done`].
     pub fn take(&self) -> Option<(VecDeque<Order>, usize)> {
-        let mut held = self.held();
-        while held.orders.is_empty() && !held.closed {
-            self.filled.wait(&mut held);
+        let mut queue = self.queue();
+        while queue.orders.is_empty() && !queue.closed {
+            self.filled.wait(&mut queue);
         }
-        let orders = std::mem::take(&mut held.orders);
+        let orders = std::mem::take(&mut queue.orders);
         let bytes = orders.iter().map(Order::len).sum();
         (!orders.is_empty()).then_some((orders, bytes))
     }
 
     /// The disk has so many bytes of what was taken.
     pub fn done(&self, bytes: usize) {
-        let mut held = self.held();
-        held.bytes = held.bytes.saturating_sub(bytes);
-        drop(held);
+        let mut queue = self.queue();
+        queue.bytes = queue.bytes.saturating_sub(bytes);
+        drop(queue);
         self.freed.notify_one();
     }
 
     /// Takes no more; what waits is still taken.
     pub fn close(&self) {
-        self.held().closed = true;
+        self.queue().closed = true;
         self.filled.notify_one();
         self.freed.notify_one();
     }
@@ -166,7 +166,7 @@ impl Inbox {
 
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
-        self.held().closed
+        self.queue().closed
     }
 }
 

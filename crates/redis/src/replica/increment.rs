@@ -8,15 +8,15 @@ use disk::{Disk, FileError};
 
 use super::keys::Keys;
 use super::lines::{Id, Line};
-use super::scan::{Place, put_select};
-use super::stream::{Broken, Tracker};
+use super::scan::{AofPosition, put_select};
+use super::stream::{StreamError, Tracker};
 
 /// An increment that is being written.
 #[derive(Debug)]
 pub struct Increment {
     path: PathBuf,
     file: File,
-    /// Its length.
+    /// Bytes that the file has.
     len: u64,
     /// CRC-32C since the last mark.
     crc: u32,
@@ -69,7 +69,7 @@ impl Increment {
         }
         disk.write_all(&file, &[&head], 0).map_err(FileError::of("write", &path))?;
         disk.sync(&file).map_err(FileError::of("sync", &path))?;
-        let place = Place { at: head.len() as u64, offset, id, database, keys };
+        let place = AofPosition { at: head.len() as u64, offset, id, database, keys };
         Ok(Self::at(path, file, place, crc))
     }
 
@@ -77,7 +77,7 @@ impl Increment {
     ///
     /// # Errors
     /// The file system refuses.
-    pub fn resume(disk: &Disk, path: PathBuf, place: Place) -> Result<Self, FileError> {
+    pub fn resume(disk: &Disk, path: PathBuf, place: AofPosition) -> Result<Self, FileError> {
         let file = File::options().write(true).open(&path).map_err(FileError::of("open", &path))?;
         disk.truncate(&file, place.at).map_err(FileError::of("cut", &path))?;
         disk.sync(&file).map_err(FileError::of("sync", &path))?;
@@ -86,22 +86,22 @@ impl Increment {
         Ok(Self::at(path, file, place, crc))
     }
 
-    fn at(path: PathBuf, file: File, place: Place, crc: u32) -> Self {
-        let Place { at, offset, id, database, keys } = place;
+    fn at(path: PathBuf, file: File, place: AofPosition, crc: u32) -> Self {
+        let AofPosition { at, offset, id, database, keys } = place;
         let (tracker, len) = (Tracker::new(database), at);
         let (is_renamed, is_recounted, time) = (false, false, 0);
         Self { path, file, len, crc, tracker, offset, id, is_renamed, keys, is_recounted, time }
     }
 
-    fn crc_of_head(place: Place) -> u32 {
-        let Place { at, offset, id, database, .. } = place;
+    fn crc_of_head(place: AofPosition) -> u32 {
+        let AofPosition { at, offset, id, database, .. } = place;
         let mut head = Vec::new();
         Line::Begin { id, offset, database }.put(&mut head);
         put_select(&mut head, database);
         if head.len() as u64 == at { crc32c::crc32c(&head) } else { 0 }
     }
 
-    /// Its length.
+    /// Bytes that the file has.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -142,7 +142,7 @@ impl Increment {
     ///
     /// # Errors
     /// It is not a stream of commands; none of it is written.
-    pub fn group<'a>(&mut self, pieces: &'a [Vec<u8>]) -> Result<Group<'a>, Broken> {
+    pub fn group<'a>(&mut self, pieces: &'a [Vec<u8>]) -> Result<Group<'a>, StreamError> {
         let (mut at, mut rest) = (0, None);
         for piece in pieces {
             let mut bytes = piece.as_slice();

@@ -10,13 +10,13 @@ pub struct Joins(Arc<AtomicU64>);
 
 /// One of them, for as long as this is there.
 #[derive(Debug)]
-pub struct Joined(Arc<AtomicU64>);
+pub struct ReplicaConnection(Arc<AtomicU64>);
 
 impl Joins {
     /// One more is about to ask the master for its stream, which makes it a replica.
-    pub fn one(&self) -> Joined {
+    pub fn one(&self) -> ReplicaConnection {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Joined(Arc::clone(&self.0))
+        ReplicaConnection(Arc::clone(&self.0))
     }
 
     /// How many there are now.
@@ -25,7 +25,7 @@ impl Joins {
     }
 }
 
-impl Drop for Joined {
+impl Drop for ReplicaConnection {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -24,7 +24,7 @@ pub enum Keys {
 }
 
 impl Keys {
-    /// How many.
+    /// How many keys that is, whether or not the master is believed.
     pub fn count(self) -> u64 {
         match self {
             Self::Accepted(keys) | Self::Awaited(keys) | Self::Lost(keys) => keys,

@@ -16,7 +16,7 @@ pub const LINE_BYTES_MAX: usize = 127;
 pub struct Id([u8; 40]);
 
 impl Id {
-    /// Forty hexadecimal digits.
+    /// Reads forty hexadecimal digits.
     pub fn read(text: &[u8]) -> Option<Self> {
         let id: [u8; 40] = text.try_into().ok()?;
         id.iter().all(u8::is_ascii_hexdigit).then_some(Self(id))
@@ -41,7 +41,6 @@ pub enum Line {
     /// The first of a file: what follows, behind a `SELECT` that is not of the stream, is of this
     /// history and from this offset on.
     Begin {
-        /// Whose history.
         id: Id,
         /// How many bytes of the stream lie before.
         offset: u64,

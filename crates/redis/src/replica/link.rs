@@ -12,7 +12,7 @@ use wire::resp::put_command;
 
 use super::answers::{Histories, Lineage, keys_of};
 use super::inbox::{BaseHead, Inbox, Order};
-use super::joins::Joined;
+use super::joins::ReplicaConnection;
 use super::keys::Keys;
 use super::lines::Id;
 use super::rdb::{Framing, RdbError};
@@ -45,7 +45,7 @@ pub enum LinkError {
     /// The connection is gone.
     #[error("the link broke: {0}")]
     Io(#[from] io::Error),
-    /// It says no.
+    /// It answers with an error.
     #[error("it refuses: {0}")]
     Refused(String),
     /// It follows another server.
@@ -69,7 +69,7 @@ pub enum LinkError {
     /// It has been failed over.
     #[error("it is elsewhere, as its Sentinels say")]
     Moved,
-    /// It says nothing.
+    /// Nothing came within the timeout.
     #[error("it was silent for {0:?}")]
     Silent(Duration),
     /// Its data set is none.
@@ -96,14 +96,14 @@ pub struct Link {
     bases: u64,
 }
 
-/// What comes next.
+/// What the master sends next.
 #[derive(Debug)]
 enum Phase {
     /// The line before a base.
     Head { id: Id, offset: u64 },
-    /// A base.
+    /// The bytes of an RDB file.
     Base { framing: Framing, id: Id, offset: u64 },
-    /// The stream.
+    /// Commands, without an end.
     Stream,
 }
 
@@ -120,7 +120,6 @@ impl Link {
         Self { server, state, timeout, base_max, announced, position, before, bases: 0 }
     }
 
-    /// The master's name.
     pub fn name(&self) -> &str {
         &self.server.name
     }
@@ -165,7 +164,7 @@ impl Link {
         match self.join(inbox).await {
             Ok((connection, joined, rest, phase)) => {
                 let (reader, writer) = tokio::io::split(connection);
-                let taking = Taking {
+                let taking = MasterStream {
                     link: self,
                     inbox,
                     reader,
@@ -173,7 +172,7 @@ impl Link {
                     _joined: joined,
                     rest,
                     phase,
-                    asked: Asked::default(),
+                    asked: AckRequests::default(),
                 };
                 match taking.run().await {
                     Err(error) => error,
@@ -197,7 +196,7 @@ impl Link {
     async fn join(
         &mut self,
         inbox: &Inbox,
-    ) -> Result<(Connection, Joined, Vec<u8>, Phase), LinkError> {
+    ) -> Result<(Connection, ReplicaConnection, Vec<u8>, Phase), LinkError> {
         let mut connection = self.within(self.server.dial()).await?;
         let mut out = Vec::new();
         put_command(&mut out, ["ROLE"].iter());
@@ -316,13 +315,13 @@ pub fn line(bytes: &mut Vec<u8>) -> Result<Option<Vec<u8>>, LinkError> {
 /// Whether a master asks what is durable, by `REPLCONF GETACK *` within its stream. A value that
 /// looks like it is answered, too, which costs a few bytes.
 #[derive(Debug, Default)]
-struct Asked {
+struct AckRequests {
     is_asked: bool,
     /// The end of what was looked at: a question may lie across two reads.
     last: Vec<u8>,
 }
 
-impl Asked {
+impl AckRequests {
     fn look(&mut self, bytes: &[u8]) {
         let across = bytes.get(..GETACK.len().min(bytes.len())).unwrap_or_default();
         self.last.extend_from_slice(across);
@@ -339,20 +338,20 @@ impl Asked {
 }
 
 /// A master that was joined.
-struct Taking<'a> {
+struct MasterStream<'a> {
     link: &'a mut Link,
     inbox: &'a Inbox,
     reader: ReadHalf<Connection>,
     writer: WriteHalf<Connection>,
     /// Goes with the connection.
-    _joined: Joined,
+    _joined: ReplicaConnection,
     rest: Vec<u8>,
     phase: Phase,
     /// Whether the master has asked what is durable.
-    asked: Asked,
+    asked: AckRequests,
 }
 
-impl Taking<'_> {
+impl MasterStream<'_> {
     /// Takes what comes, and tells what is durable.
     async fn run(mut self) -> Result<std::convert::Infallible, LinkError> {
         let mut durable = self.link.state.durable.subscribe();
@@ -475,14 +474,14 @@ impl Taking<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, GETACK};
+    use super::{AckRequests, GETACK};
 
     #[test]
     fn a_question_is_seen_once_wherever_it_is_cut() {
         let stream = [b"*3\r\n$8\r\nREPLCONF", GETACK, b"*1\r\n$4\r\nPING\r\n"].concat();
         for first in 0..=stream.len() {
             for second in first..=stream.len() {
-                let (mut asked, mut seen) = (Asked::default(), 0);
+                let (mut asked, mut seen) = (AckRequests::default(), 0);
                 for piece in [&stream[..first], &stream[first..second], &stream[second..]] {
                     asked.look(piece);
                     seen += u32::from(std::mem::take(&mut asked.is_asked));

@@ -22,27 +22,27 @@ const BASE: &str = "#WEIR base ";
 pub struct Manifest {
     /// Whether Weir wrote it last.
     pub is_ours: bool,
-    /// The RDB file.
-    pub base: Option<Part>,
+    /// The RDB file that increments follow.
+    pub base: Option<GenerationFile>,
     /// What that must be; older versions did not say it.
     pub sum: Option<BaseSum>,
     /// The increments, from the oldest.
-    pub increments: Vec<Part>,
+    pub increments: Vec<GenerationFile>,
 }
 
 /// A file of a generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct GenerationFile {
     /// Its name in the directory.
     pub name: String,
-    /// Its number.
+    /// The number that its name has, which grows with each file.
     pub number: u64,
 }
 
 /// What a base must be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BaseSum {
-    /// Its bytes.
+    /// Its length in bytes.
     pub len: u64,
     /// CRC-64 of all but its last eight bytes, which are the same where the server writes it.
     pub crc: u64,
@@ -72,7 +72,7 @@ impl BaseSum {
     }
 }
 
-impl Part {
+impl GenerationFile {
     /// The base of a generation with this number.
     pub fn base(number: u64) -> Self {
         Self { name: format!("{PREFIX}.{number}.base.rdb"), number }
@@ -114,7 +114,7 @@ impl Manifest {
         Ok(found)
     }
 
-    /// Its text.
+    /// The manifest as Weir writes it.
     pub fn text(&self) -> String {
         let mut rest = String::new();
         if let Some(BaseSum { len, crc, offset }) = self.sum {
@@ -142,7 +142,7 @@ impl Manifest {
         self.base.as_ref().map_or(0, |base| base.number)
     }
 
-    /// Its files' names.
+    /// The names of its files, the base first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.base.iter().chain(&self.increments).map(|part| part.name.as_str())
     }
@@ -159,7 +159,7 @@ fn check(rest: &str) -> Result<(), ManifestError> {
     if is_right && words.next().is_none() { Ok(()) } else { Err(ManifestError::Checksum) }
 }
 
-fn part(line: &str) -> Option<(Part, &str)> {
+fn part(line: &str) -> Option<(GenerationFile, &str)> {
     let words: Vec<&str> = line.split(' ').collect();
     let ["file", name, "seq", number, "type", kind, ref later @ ..] = words[..] else {
         return None;
@@ -170,7 +170,7 @@ fn part(line: &str) -> Option<(Part, &str)> {
     }
     let is_plain = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
     let number = decimal(number.as_bytes())?;
-    is_plain.then(|| (Part { name: name.to_owned(), number }, kind))
+    is_plain.then(|| (GenerationFile { name: name.to_owned(), number }, kind))
 }
 
 /// Whether a file of this name says what a generation is: the current one, an older, or a pinned
@@ -195,13 +195,16 @@ pub fn number_of(name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BaseSum, Manifest, ManifestError, Part, is_manifest, number_of, number_of_base};
+    use super::{
+        BaseSum, GenerationFile, Manifest, ManifestError, is_manifest, number_of, number_of_base,
+    };
 
     #[test]
     fn it_is_read_as_it_was_written_and_a_servers_is_told_apart() {
-        let increments = vec![Part::increment(3), Part::increment(4)];
+        let increments = vec![GenerationFile::increment(3), GenerationFile::increment(4)];
         let sum = Some(BaseSum { len: 5, crc: u64::MAX, offset: 9 });
-        let manifest = Manifest { is_ours: true, base: Some(Part::base(3)), sum, increments };
+        let manifest =
+            Manifest { is_ours: true, base: Some(GenerationFile::base(3)), sum, increments };
         let text = manifest.text();
         assert_eq!(Manifest::read(&text), Ok(manifest.clone()));
         let (_, servers) = text.split_once('\n').unwrap();
@@ -218,9 +221,10 @@ mod tests {
 
     #[test]
     fn a_manifest_that_is_cut_or_has_a_bit_turned_is_told_from_one_that_weir_wrote() {
-        let increments = vec![Part::increment(3), Part::increment(4)];
+        let increments = vec![GenerationFile::increment(3), GenerationFile::increment(4)];
         let sum = Some(BaseSum { len: 5, crc: 7, offset: 9 });
-        let manifest = Manifest { is_ours: true, base: Some(Part::base(3)), sum, increments };
+        let manifest =
+            Manifest { is_ours: true, base: Some(GenerationFile::base(3)), sum, increments };
         let text = manifest.text();
         let is_taken = |text: &str| Manifest::read(text).is_ok_and(|found| found.is_ours);
         for cut in 0..text.len() {
@@ -248,7 +252,10 @@ mod tests {
                      file appendonly.aof.1.incr.aof seq 1 type i startoffset 5 endoffset 9\n\
                      file appendonly.aof.2.incr.aof seq 2 type i startoffset 9\n";
         let manifest = Manifest::read(later).unwrap();
-        assert_eq!(manifest.increments, [Part::increment(1), Part::increment(2)]);
+        assert_eq!(
+            manifest.increments,
+            [GenerationFile::increment(1), GenerationFile::increment(2)]
+        );
         assert!(Manifest::read("file a seq 1 type i startoffset\n").is_err());
     }
 

@@ -40,7 +40,7 @@ struct Facts {
     state: Arc<State>,
     /// Where the master's files are.
     dir: PathBuf,
-    master: Whom,
+    master: MasterAddress,
     port: u16,
     run_id: String,
     /// SHA-256 of the password, where there is one.
@@ -51,15 +51,14 @@ struct Facts {
     fills: Semaphore,
 }
 
-/// Whom Weir follows.
-struct Whom {
+struct MasterAddress {
     /// As the settings say; of one that Sentinels know, its name there.
     named: (String, u16),
     /// The same that the link connects to, where Sentinels say where that is.
     told: Option<Server>,
 }
 
-impl Whom {
+impl MasterAddress {
     /// Whether Sentinels say where it is.
     fn is_told(&self) -> bool {
         self.told.is_some()
@@ -102,7 +101,7 @@ impl Port {
         let password = (!password.is_empty()).then(|| sum(password.reveal())).flatten();
         let named = master(of).map_err(|error| wrong(&error))?;
         let told = of.sentinel.as_ref().map(|_| server.clone());
-        let master = Whom { named, told };
+        let master = MasterAddress { named, told };
         let run_id = (0..40).filter_map(|_| char::from_digit(rand::random_range(0..16), 16));
         let facts = Facts {
             state,
@@ -118,7 +117,7 @@ impl Port {
         Ok(Some(Self { listener, tls, places, facts: Arc::new(facts) }))
     }
 
-    /// The port's number.
+    /// The number that the port was bound to.
     pub fn number(&self) -> u16 {
         self.facts.port
     }

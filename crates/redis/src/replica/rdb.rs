@@ -28,7 +28,7 @@ pub enum RdbError {
     /// It is not an RDB file.
     #[error("the master's data set does not begin as an RDB file")]
     NotRdb,
-    /// Bytes are wrong.
+    /// Its content and its last eight bytes do not agree.
     #[error("the checksum of the master's data set is wrong: what came is not what it wrote")]
     Checksum,
 }
@@ -40,13 +40,13 @@ pub enum Framing {
     Length(u64),
     /// It ends with a mark.
     Marked {
-        /// Which.
+        /// The bytes that the master announced and puts behind the file.
         mark: [u8; MARK_LEN],
         /// What has come of what may be it.
         held: Vec<u8>,
         /// How many bytes may come still.
         left: u64,
-        /// Of how many.
+        /// How many bytes may come in all.
         max: u64,
     },
 }
@@ -137,7 +137,7 @@ impl Check {
         self.head.starts_with(b"REDIS") || self.head.starts_with(b"VALKEY")
     }
 
-    /// As [`is_of_nothing`].
+    /// Whether the file has no key, as [`is_of_nothing`] says.
     pub fn is_of_nothing(&self) -> bool {
         is_of_nothing(&self.head)
     }

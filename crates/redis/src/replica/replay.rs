@@ -11,7 +11,7 @@ use super::directory::{DirectoryError, begin_of, condemned, history_of, read_man
 use super::lines::Id;
 use super::manifest::{CURRENT, Manifest};
 use super::scan::put_select;
-use super::stream::{Broken, Tracker};
+use super::stream::{StreamError, Tracker};
 
 /// How much is read at once.
 const PIECE_BYTES: usize = 256 << 10;
@@ -27,7 +27,7 @@ pub enum ReplayError {
     Io(#[from] FileError),
     /// An increment is not a stream.
     #[error(transparent)]
-    Broken(#[from] Broken),
+    Stream(#[from] StreamError),
     /// What would be sent is not what was written.
     #[error("{0}")]
     Damaged(String),
@@ -41,7 +41,7 @@ pub enum ReplayError {
 pub struct Base {
     file: File,
     path: PathBuf,
-    /// Its bytes.
+    /// Its length in bytes.
     pub len: u64,
     /// The stream's offset of it.
     pub offset: u64,
@@ -86,11 +86,11 @@ pub struct Replay {
     id: Id,
     /// How much of the stream lies before what is read next.
     offset: u64,
-    open: Option<Open>,
+    open: Option<OpenIncrement>,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenIncrement {
     file: BufReader<File>,
     path: PathBuf,
     tracker: Tracker,
@@ -181,7 +181,7 @@ fn older_at(dir: &Path, id: Id, offset: u64) -> Option<(PathBuf, u64)> {
 }
 
 /// Opens the increment that goes on at an offset.
-fn open_at(dir: &Path, id: Id, offset: u64) -> Result<Open, ReplayError> {
+fn open_at(dir: &Path, id: Id, offset: u64) -> Result<OpenIncrement, ReplayError> {
     let found = match increment_at(dir, &current(dir)?, offset)? {
         Some(found) => Some(found),
         None => older_at(dir, id, offset),
@@ -199,7 +199,7 @@ fn open_at(dir: &Path, id: Id, offset: u64) -> Result<Open, ReplayError> {
     put_select(&mut select, database.unwrap_or(0));
     file.read_exact(&mut select)
         .map_err(|error| ReplayError::Io(FileError::of("read", &path)(error)))?;
-    let mut open = Open { file, path, tracker: Tracker::default() };
+    let mut open = OpenIncrement { file, path, tracker: Tracker::default() };
     let mut skipped = begin;
     while skipped < offset {
         let mut piece = Vec::new();
@@ -211,7 +211,7 @@ fn open_at(dir: &Path, id: Id, offset: u64) -> Result<Open, ReplayError> {
     Ok(open)
 }
 
-impl Open {
+impl OpenIncrement {
     /// Reads up to so many bytes of the stream; 0 at the file's end.
     fn read(&mut self, most: u64, piece: &mut Vec<u8>) -> Result<u64, ReplayError> {
         loop {

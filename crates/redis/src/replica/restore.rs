@@ -10,9 +10,9 @@ use disk::{Disk, FileError};
 use super::directory::{APPEND_DIR, DirectoryError, manifests, read_manifest};
 use super::keys::Keys;
 use super::lines::Line;
-use super::manifest::{BaseSum, CURRENT, Manifest, Part};
+use super::manifest::{BaseSum, CURRENT, GenerationFile, Manifest};
 use super::rdb::Check;
-use super::scan::{Cut, ScanError, Scanned, Tail, Until, scan_until};
+use super::scan::{AofCut, ScanError, ScannedIncrement, Tail, Until, scan_until};
 use super::verify::wrong_with_base;
 
 /// How much is copied at once.
@@ -36,7 +36,7 @@ pub enum RestoreError {
          --at offset:{sound}"
     )]
     Damaged {
-        /// The file.
+        /// The file's name in the directory.
         name: String,
         /// What is wrong with it.
         why: String,
@@ -56,9 +56,9 @@ pub enum RestoreError {
     Io(#[from] FileError),
 }
 
-/// What was restored.
+/// What a restored directory has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoreSummary {
     /// The manifest of the generation that it was taken from.
     pub generation: String,
     /// The stream's offset of its base, and where it ends.
@@ -73,10 +73,10 @@ pub struct Restored {
 
 /// An increment, open, and how much of it is wanted.
 struct Source {
-    part: Part,
+    part: GenerationFile,
     path: PathBuf,
     file: File,
-    scanned: Scanned,
+    scanned: ScannedIncrement,
 }
 
 /// Copies what a master had, from its directory or the `appendonlydir` in it, to a directory that
@@ -89,7 +89,7 @@ pub fn restore(
     to: &Path,
     until: Until,
     generation: Option<&str>,
-) -> Result<Restored, RestoreError> {
+) -> Result<RestoreSummary, RestoreError> {
     let below = dir.join(APPEND_DIR);
     let dir = if below.is_dir() { below } else { dir.to_owned() };
     empty(to)?;
@@ -184,7 +184,7 @@ fn sources(
 }
 
 /// Whether a generation has all that is wanted and began no later.
-fn begins_early(dir: &Path, manifest: &Manifest, first: &Scanned, until: Until) -> bool {
+fn begins_early(dir: &Path, manifest: &Manifest, first: &ScannedIncrement, until: Until) -> bool {
     match (until, first.times) {
         (Until::End, _) => true,
         (Until::Offset(offset), _) => first.begin.offset <= offset,
@@ -205,7 +205,7 @@ fn copy(
     generation: &str,
     manifest: &Manifest,
     sources: Vec<Source>,
-) -> Result<Restored, RestoreError> {
+) -> Result<RestoreSummary, RestoreError> {
     let disk = Disk::default();
     let base = manifest.base.clone();
     let base = base.ok_or_else(|| RestoreError::Base(generation.to_owned()))?;
@@ -216,7 +216,7 @@ fn copy(
     let mut increments = Vec::new();
     for source in sources {
         copy_increment(&disk, &source, &to.join(&source.part.name))?;
-        let Scanned { cut, times, tail, .. } = &source.scanned;
+        let ScannedIncrement { cut, times, tail, .. } = &source.scanned;
         let place = cut.map_or(source.scanned.end, |cut| cut.place);
         (end, is_doubted) = (place.offset, place.keys.is_some_and(Keys::is_doubted));
         time = times.map(|(_, last)| last).or(time);
@@ -233,7 +233,7 @@ fn copy(
     disk.sync(&file).map_err(FileError::of("sync", &path))?;
     disk.sync_dir(to).map_err(FileError::of("sync", to))?;
     let generation = generation.to_owned();
-    Ok(Restored { generation, offsets: (begin, end), time, left_out, is_doubted })
+    Ok(RestoreSummary { generation, offsets: (begin, end), time, left_out, is_doubted })
 }
 
 fn copy_base(
@@ -268,7 +268,7 @@ fn copy_base(
 fn copy_increment(disk: &Disk, source: &Source, to: &Path) -> Result<(), FileError> {
     let (wanted, mut mark) = (source.scanned.end.at, Vec::new());
     let wanted = match source.scanned.cut {
-        Some(Cut { place, crc, .. }) => {
+        Some(AofCut { place, crc, .. }) => {
             Line::Mark { offset: place.offset, crc }.put(&mut mark);
             place.at
         }

@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::bridge::{BridgeError, bridge};
-use super::directory::{APPEND_DIR, DirectoryError, NEW, NEW_BASE, Parted, is_held};
+use super::directory::{APPEND_DIR, DirectoryError, NEW, NEW_BASE, NextGeneration, is_held};
 use super::inbox::{Inbox, Order};
 use super::link::LinkError;
 use super::manifest::{BaseSum, CURRENT};
@@ -115,15 +115,13 @@ pub struct Rewriter {
     pub origins: Vec<Origin>,
     /// Whose turn it is on each host.
     pub hosts: Arc<Mutex<Hosts>>,
-    /// What goes on.
     pub state: Arc<State>,
-    /// When.
+    /// When a new base is due.
     pub settings: RewriteSettings,
     /// How long a server may be silent.
     pub timeout: Duration,
-    /// The largest base.
+    /// A larger base is refused.
     pub base_max: Size,
-    /// The master's directory.
     pub of_master: PathBuf,
 }
 
@@ -289,9 +287,9 @@ impl Rewriter {
         &self,
         source: &mut Source,
         from: &str,
-        answered: &mut oneshot::Receiver<Result<Parted, String>>,
+        answered: &mut oneshot::Receiver<Result<NextGeneration, String>>,
         inbox: &Inbox,
-    ) -> (Option<Parted>, Result<Check, RewriteError>) {
+    ) -> (Option<NextGeneration>, Result<Check, RewriteError>) {
         let mut parted = None;
         let written = async {
             let disk = Disk::of(&self.of_master);
@@ -330,11 +328,11 @@ impl Rewriter {
     /// Makes the increments from the base's offset up to where they were parted.
     async fn between(
         &self,
-        parted: Option<Parted>,
-        answered: oneshot::Receiver<Result<Parted, String>>,
+        parted: Option<NextGeneration>,
+        answered: oneshot::Receiver<Result<NextGeneration, String>>,
         offset: u64,
         inbox: &Inbox,
-    ) -> (Option<Parted>, Result<(), RewriteError>) {
+    ) -> (Option<NextGeneration>, Result<(), RewriteError>) {
         let parted = match parted {
             Some(parted) => Ok(parted),
             None => match unless_closed(inbox, timeout(self.timeout, answered)).await {
@@ -352,7 +350,7 @@ impl Rewriter {
         }
     }
 
-    fn make_between(&self, parted: &Parted, offset: u64) -> Result<(), RewriteError> {
+    fn make_between(&self, parted: &NextGeneration, offset: u64) -> Result<(), RewriteError> {
         let (disk, dir) = (Disk::of(&self.of_master), self.of_master.join(APPEND_DIR));
         for (number, (from, part)) in parted.between.iter().enumerate() {
             let to = dir.join(format!("{}{NEW}", part.name));

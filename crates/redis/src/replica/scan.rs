@@ -8,7 +8,7 @@ use super::stream::Tracker;
 
 /// Where the stream can be continued, or a file be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct AofPosition {
     /// Bytes of the file before it.
     pub at: u64,
     /// Bytes of the stream before it.
@@ -49,27 +49,27 @@ pub enum Until {
 
 /// Where a file can be cut, so that it holds what is wanted and no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cut {
+pub struct AofCut {
     /// The last place within what is wanted at which neither a command nor a transaction is under
     /// way; Weir's own lines at this offset lie behind it.
-    pub place: Place,
+    pub place: AofPosition,
     /// CRC-32C between the mark before and this place.
     pub crc: u32,
     /// From where to where in the file the next mark goes, if one follows.
     pub mark: Option<(u64, u64)>,
 }
 
-/// What a file holds.
+/// What an increment holds, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scanned {
-    /// Where it begins.
-    pub begin: Place,
+pub struct ScannedIncrement {
+    /// The position before its first command of the stream.
+    pub begin: AofPosition,
     /// The end of what is Weir's and sound.
-    pub end: Place,
+    pub end: AofPosition,
     /// What is behind that.
     pub tail: Tail,
     /// Where what is wanted ends, if that is before the end.
-    pub cut: Option<Cut>,
+    pub cut: Option<AofCut>,
     /// The first and the last time that it says, in seconds since 1970, of what is wanted.
     pub times: Option<(u64, u64)>,
 }
@@ -89,7 +89,7 @@ pub enum ScanError {
 ///
 /// # Errors
 /// It can't be read, or its beginning is not Weir's.
-pub fn scan(file: &mut impl BufRead) -> Result<Scanned, ScanError> {
+pub fn scan(file: &mut impl BufRead) -> Result<ScannedIncrement, ScanError> {
     scan_until(file, Until::End)
 }
 
@@ -97,7 +97,7 @@ pub fn scan(file: &mut impl BufRead) -> Result<Scanned, ScanError> {
 ///
 /// # Errors
 /// It can't be read, or its beginning is not Weir's.
-pub fn scan_until(file: &mut impl BufRead, until: Until) -> Result<Scanned, ScanError> {
+pub fn scan_until(file: &mut impl BufRead, until: Until) -> Result<ScannedIncrement, ScanError> {
     let mut scan = Scan::begin(file, until)?;
     let begin = scan.end;
     let trouble = scan.run(file)?;
@@ -111,7 +111,7 @@ pub fn scan_until(file: &mut impl BufRead, until: Until) -> Result<Scanned, Scan
     };
     // What no mark is behind is not known to be sound.
     let cut = scan.cut.filter(|cut| scan.is_passed && cut.place.at <= scan.end.at);
-    Ok(Scanned { begin, end: scan.end, tail, cut, times: scan.times })
+    Ok(ScannedIncrement { begin, end: scan.end, tail, cut, times: scan.times })
 }
 
 struct Scan {
@@ -124,13 +124,13 @@ struct Scan {
     keys: Option<Keys>,
     /// CRC-32C since the mark before.
     crc: u32,
-    end: Place,
+    end: AofPosition,
     /// `SELECT`s up to the last mark.
     selects: u64,
     until: Until,
     /// What is wanted has ended.
     is_passed: bool,
-    cut: Option<Cut>,
+    cut: Option<AofCut>,
     times: Option<(u64, u64)>,
 }
 
@@ -151,7 +151,7 @@ impl Scan {
         }
         let at = (line.len() + select.len()) as u64;
         let crc = crc32c::crc32c_append(crc32c::crc32c(&line), &select);
-        let end = Place { at, offset, id, database, keys: None };
+        let end = AofPosition { at, offset, id, database, keys: None };
         let (tracker, keys) = (Tracker::new(database), None);
         let (is_passed, cut, times, selects) = (false, None, None, 0);
         let mut scan =
@@ -160,16 +160,16 @@ impl Scan {
         Ok(scan)
     }
 
-    fn here(&self) -> Place {
+    fn here(&self) -> AofPosition {
         let Self { at, offset, id, keys, .. } = *self;
-        Place { at, offset, id, database: self.tracker.database(), keys }
+        AofPosition { at, offset, id, database: self.tracker.database(), keys }
     }
 
     /// A file may end here, if that is still within what is wanted.
     fn rested(&mut self) {
         self.is_passed |= matches!(self.until, Until::Offset(most) if self.offset > most);
         if !self.is_passed && self.until != Until::End {
-            self.cut = Some(Cut { place: self.here(), crc: self.crc, mark: None });
+            self.cut = Some(AofCut { place: self.here(), crc: self.crc, mark: None });
         }
     }
 
@@ -222,7 +222,7 @@ impl Scan {
                     ));
                 }
                 let (at, database) = (self.at, self.tracker.database());
-                self.end = Place { at, offset, id: self.id, database, keys: self.keys };
+                self.end = AofPosition { at, offset, id: self.id, database, keys: self.keys };
                 self.crc = 0;
                 self.selects = self.tracker.selects();
                 if let Some(cut) = &mut self.cut {

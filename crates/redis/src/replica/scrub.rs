@@ -48,10 +48,9 @@ pub struct Scrubber {
     unfit: Option<u64>,
 }
 
-/// What is wrong.
+/// A file whose content is not what was written.
 #[derive(Debug)]
 struct Damage {
-    /// The file's name.
     name: String,
     why: String,
 }
@@ -240,17 +239,17 @@ impl Scrubber {
         }
     }
 
-    fn open<'a>(&self, name: &str, inbox: &'a Inbox) -> io::Result<Paced<'a>> {
+    fn open<'a>(&self, name: &str, inbox: &'a Inbox) -> io::Result<PacedReader<'a>> {
         let file = File::open(self.dir.join(name))?;
         // What was written lately is in memory, whatever the disk has. Best effort.
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
-        Ok(Paced { file, at: 0, rate: self.rate, ahead: Duration::ZERO, inbox })
+        Ok(PacedReader { file, at: 0, rate: self.rate, ahead: Duration::ZERO, inbox })
     }
 }
 
 /// A file that is read at a rate, and not kept in memory.
 #[derive(Debug)]
-struct Paced<'a> {
+struct PacedReader<'a> {
     file: File,
     at: u64,
     rate: u64,
@@ -259,7 +258,7 @@ struct Paced<'a> {
     inbox: &'a Inbox,
 }
 
-impl Read for Paced<'_> {
+impl Read for PacedReader<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         while self.ahead >= STEP {
             sleep(STEP);

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use wire::resp::put_command;
 
-use super::joins::{Joined, Joins};
+use super::joins::{Joins, ReplicaConnection};
 use super::lines::Id;
 use super::link::{LinkError, READ_BYTES, line};
 use super::rdb::Framing;
@@ -19,7 +19,7 @@ use crate::server::{Connection, Server};
 pub struct Source {
     connection: Connection,
     /// Goes with the connection.
-    _joined: Option<Joined>,
+    _joined: Option<ReplicaConnection>,
     rest: Vec<u8>,
     framing: Option<Framing>,
     has_ended: bool,

@@ -19,7 +19,7 @@ use super::lines::Id;
 pub struct Durable {
     /// How many bases there were before: what was durable of another is not of this one.
     pub bases: u64,
-    /// The stream's offset.
+    /// The stream's offset up to which all is synced.
     pub offset: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct State {
     /// The offset up to which the stream was received.
     received: AtomicU64,
     /// Bytes received and not durable yet, and since when.
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<UnsyncedBytes>,
     words: Mutex<Words>,
     /// For how long the master's buffers last, and the highest rate that was seen.
     lasts: Mutex<(Option<Lasts>, f64)>,
@@ -49,7 +49,7 @@ pub struct State {
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct UnsyncedBytes {
     bytes: u64,
     since: Option<Instant>,
 }
@@ -74,7 +74,7 @@ pub struct Lasts {
     pub backlog_seconds: Option<f64>,
 }
 
-/// What is counted.
+/// A number that metrics and the status show of a master.
 #[derive(Debug, Clone, Copy)]
 pub enum Figure {
     /// Bytes that wait for the disk's thread.
@@ -91,7 +91,7 @@ pub enum Figure {
     BaseTime,
     /// Bases taken beside the stream since the start.
     Rewrites,
-    /// Those that failed.
+    /// Bases that were begun beside the stream and failed.
     RewritesFailed,
     /// Generations that are pinned.
     Pinned,
@@ -101,10 +101,9 @@ pub enum Figure {
 
 /// A master, as the status shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Followed {
-    /// Its name.
+pub struct MasterStatus {
     pub name: String,
-    /// Where it is.
+    /// Where the master is, as a person is told.
     pub url: String,
     /// Where its files are.
     pub dir: String,
@@ -252,7 +251,7 @@ impl State {
         );
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, UnsyncedBytes> {
         self.waiting.lock()
     }
 
@@ -260,17 +259,15 @@ impl State {
         self.words.lock()
     }
 
-    /// Sets a figure.
     pub fn set(&self, figure: Figure, value: u64) {
         self.figures[figure as usize].store(value, Ordering::Relaxed);
     }
 
-    /// Counts one more.
+    /// Adds one to a figure.
     pub fn count(&self, figure: Figure) {
         self.figures[figure as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A figure.
     pub fn figure(&self, figure: Figure) -> u64 {
         self.figures[figure as usize].load(Ordering::Relaxed)
     }
@@ -296,7 +293,7 @@ impl State {
 
     /// Nothing waits: what did is given up.
     pub fn gave_up(&self) {
-        *self.waiting() = Waiting::default();
+        *self.waiting() = UnsyncedBytes::default();
     }
 
     /// What the link does.
@@ -388,14 +385,14 @@ impl State {
     }
 
     /// For the status; who it is comes from elsewhere.
-    pub fn followed(&self) -> Followed {
+    pub fn followed(&self) -> MasterStatus {
         let (bytes, since) = {
             let waiting = self.waiting();
             (waiting.bytes, waiting.since)
         };
         let words = self.words();
         let quantile = |q| self.syncs.quantile(q).unwrap_or_default().as_secs_f64();
-        Followed {
+        MasterStatus {
             link: words.link.to_owned(),
             trouble: words.trouble.clone(),
             advice: words.advice.clone(),
@@ -416,7 +413,7 @@ impl State {
             base_seconds: self.base_age(),
             rewrite: words.rewrite.clone(),
             sync_seconds: [quantile(0.5), quantile(0.99)],
-            ..Followed::default()
+            ..MasterStatus::default()
         }
     }
 }

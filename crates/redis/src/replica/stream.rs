@@ -9,10 +9,10 @@ const ARGS_MAX: u64 = i32::MAX as u64;
 /// No value is larger than 1 TiB: a length that lies is found out here.
 const BULK_MAX: u64 = 1 << 40;
 
-/// What came is not a stream of commands. Nothing that comes later can be understood.
+/// What came is not a stream of commands, and nothing that comes later can be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it is not a stream of commands: {0}")]
-pub struct Broken(&'static str);
+pub struct StreamError(&'static str);
 
 /// Reads along with a stream of commands: where each ends, whether a transaction is open, and which
 /// database is selected.
@@ -74,7 +74,7 @@ impl Tracker {
     ///
     /// # Errors
     /// What came is not a command.
-    pub fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, Broken> {
+    pub fn advance(&mut self, bytes: &[u8]) -> Result<Option<usize>, StreamError> {
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {
             if let State::Bytes(left @ 1..) = self.state {
@@ -95,7 +95,7 @@ impl Tracker {
     }
 
     /// Takes one byte of a command's frame; says whether it ends the command.
-    fn byte(&mut self, byte: u8) -> Result<bool, Broken> {
+    fn byte(&mut self, byte: u8) -> Result<bool, StreamError> {
         self.state = match (self.state, byte) {
             (State::Between, b'*') => {
                 self.begun = 0;
@@ -103,23 +103,23 @@ impl Tracker {
                 self.first.clear();
                 State::Count
             }
-            (State::Between, _) => return Err(Broken("a command begins with *")),
+            (State::Between, _) => return Err(StreamError("a command begins with *")),
             (State::Count, b'\n') => {
                 self.args = self.number(ARGS_MAX)?;
                 if self.args == 0 {
-                    return Err(Broken("a command without a name"));
+                    return Err(StreamError("a command without a name"));
                 }
                 State::Head
             }
             (State::Head, b'$') => State::Length,
-            (State::Head, _) => return Err(Broken("an argument begins with $")),
+            (State::Head, _) => return Err(StreamError("an argument begins with $")),
             (State::Length, b'\n') => {
                 self.begun += 1;
                 State::Bytes(self.number(BULK_MAX)?)
             }
             (State::Count | State::Length, byte) => {
                 if self.line.len() > LINE_BYTES_MAX {
-                    return Err(Broken("a length of too many digits"));
+                    return Err(StreamError("a length of too many digits"));
                 }
                 self.line.push(byte);
                 self.state
@@ -133,7 +133,7 @@ impl Tracker {
                 }
             },
             (State::Bytes(_) | State::Lf, _) => {
-                return Err(Broken("an argument ends with CRLF"));
+                return Err(StreamError("an argument ends with CRLF"));
             }
         };
         Ok(false)
@@ -149,11 +149,11 @@ impl Tracker {
         word.extend(bytes.iter().take(room));
     }
 
-    fn number(&mut self, most: u64) -> Result<u64, Broken> {
+    fn number(&mut self, most: u64) -> Result<u64, StreamError> {
         let line = std::mem::take(&mut self.line);
-        let digits = line.strip_suffix(b"\r").ok_or(Broken("a line ends with CRLF"))?;
+        let digits = line.strip_suffix(b"\r").ok_or(StreamError("a line ends with CRLF"))?;
         let number = decimal(digits).filter(|number| *number <= most);
-        number.ok_or(Broken("a length that is none, or beyond any limit"))
+        number.ok_or(StreamError("a length that is none, or beyond any limit"))
     }
 
     fn ended(&mut self) {

@@ -182,7 +182,7 @@ impl Plan {
         wanted.next_multiple_of(STEP_BYTES).min(self.most)
     }
 
-    /// In words.
+    /// What an operator is told to set, a sentence for each change.
     fn advice(&self, changes: &[(&str, String)]) -> Vec<String> {
         let outage = self.outage;
         let say = |(key, value): &(&str, String)| {

@@ -10,7 +10,7 @@ use disk::FileError;
 use super::directory::{APPEND_DIR, DirectoryError, manifests, read_manifest};
 use super::manifest::{BaseSum, Manifest};
 use super::rdb::Check;
-use super::scan::{Scanned, Tail, scan};
+use super::scan::{ScannedIncrement, Tail, scan};
 
 /// What was found in a master's directory.
 #[derive(Debug, Default)]
@@ -19,10 +19,9 @@ pub struct Report {
     pub generations: Vec<Generation>,
 }
 
-/// A generation.
+/// A generation, and what its files hold.
 #[derive(Debug)]
 pub struct Generation {
-    /// Its manifest's name.
     pub manifest: String,
     /// What there is to say of each file.
     pub files: Vec<Finding>,
@@ -31,9 +30,8 @@ pub struct Generation {
 /// What there is to say of a file.
 #[derive(Debug)]
 pub struct Finding {
-    /// Its name.
     pub name: String,
-    /// In words.
+    /// What it holds, or what is wrong with it.
     pub words: String,
     /// Whether a server could not load it, or would load something else than the master had.
     pub is_damaged: bool,
@@ -160,7 +158,7 @@ pub fn wrong_with_base(check: &Check, sum: Option<BaseSum>) -> Option<String> {
 }
 
 /// What is wrong with an increment that was read and has another behind it, if anything.
-pub fn wrong_with_closed(scanned: &Scanned) -> Option<String> {
+pub fn wrong_with_closed(scanned: &ScannedIncrement) -> Option<String> {
     match &scanned.tail {
         Tail::None => None,
         Tail::Torn(len) => Some(format!("{len} bytes behind its last mark")),
@@ -174,7 +172,7 @@ fn increment(
     name: &str,
     is_last: bool,
     before: Option<u64>,
-) -> Result<(Finding, Option<Scanned>), DirectoryError> {
+) -> Result<(Finding, Option<ScannedIncrement>), DirectoryError> {
     let path = dir.join(name);
     let Some(file) = open(&path)? else { return Ok((missing(name), None)) };
     let scanned = match scan(&mut BufReader::with_capacity(1 << 20, file)) {
@@ -218,14 +216,14 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
-    use super::super::directory::{Directory, Keep, Pin};
+    use super::super::directory::{Directory, Pin, RetentionLimits};
     use super::super::manifest::BaseSum;
     use super::verify;
 
     #[test]
     fn a_generation_that_goes_while_it_is_read_misses_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let mut directory = Directory::open(dir.path(), Keep::count(1)).unwrap();
+        let mut directory = Directory::open(dir.path(), RetentionLimits::count(1)).unwrap();
         let mut replace = || {
             let (base, first) = (directory.new_base().unwrap(), directory.new_increment().unwrap());
             let base = (base.0, BaseSum::default());

@@ -11,16 +11,16 @@ use std::time::Instant;
 
 use disk::FileError;
 
-use super::directory::{Directory, DirectoryError, Found, Parted, last_of};
+use super::directory::{CurrentGeneration, Directory, DirectoryError, NextGeneration, last_of};
 use super::inbox::{Answer, BaseHead, Inbox, Order};
 use super::increment::Increment;
 use super::keys::{self, Keys};
 use super::lines::Id;
-use super::manifest::{BaseSum, Part};
+use super::manifest::{BaseSum, GenerationFile};
 use super::rdb::{Check, RdbError};
-use super::scan::{Place, Tail};
+use super::scan::{AofPosition, Tail};
 use super::state::{Durable, Figure, State};
-use super::stream::{Broken, Tracker};
+use super::stream::{StreamError, Tracker};
 
 /// A base is synced in steps of so many bytes, so that its end is not a long wait.
 const BASE_SYNC_BYTES: u64 = 32 << 20;
@@ -28,7 +28,7 @@ const BASE_SYNC_BYTES: u64 = 32 << 20;
 /// Why nothing more is written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The disk refuses.
+    /// A write or a sync failed.
     #[error(transparent)]
     Disk(#[from] FileError),
     /// The directory can't be used.
@@ -39,7 +39,7 @@ pub enum WriteError {
     Rdb(#[from] RdbError),
     /// What the master sends is not a stream.
     #[error("the master's stream is broken: {0}")]
-    Stream(#[from] Broken),
+    Stream(#[from] StreamError),
     /// A file of the current generation is not what was written.
     #[error("{0}; nothing is confirmed before a new base is on the disk")]
     Damaged(String),
@@ -76,7 +76,7 @@ impl WriteError {
 /// A base that is coming.
 #[derive(Debug)]
 struct NewBase {
-    part: Part,
+    part: GenerationFile,
     path: PathBuf,
     file: File,
     check: Check,
@@ -88,7 +88,7 @@ struct NewBase {
 #[derive(Debug)]
 struct Parting {
     offset: u64,
-    answer: Answer<Parted>,
+    answer: Answer<NextGeneration>,
 }
 
 /// What a writer goes by.
@@ -113,7 +113,7 @@ pub struct Writer {
     /// The current generation can't be continued, and is to be pinned.
     pins: bool,
     /// Where it ended, as far as that can be read.
-    before: Option<Place>,
+    before: Option<AofPosition>,
     bases: u64,
     limits: Limits,
     /// Bytes of the increments before the last.
@@ -133,8 +133,8 @@ impl Writer {
         let dir = directory.path().display().to_string();
         let (mut increment, mut pins, mut before) = (None, false, None);
         match directory.find()? {
-            Found::Nothing => {}
-            Found::Whole(path, place, tail) => {
+            CurrentGeneration::Nothing => {}
+            CurrentGeneration::Whole(path, place, tail) => {
                 if let Tail::Torn(bytes) = tail {
                     tracing::warn!(dir, bytes, "what was being written at the end is cut off");
                 }
@@ -145,7 +145,7 @@ impl Writer {
                     }
                 })?);
             }
-            Found::Unfit(why) => {
+            CurrentGeneration::Unfit(why) => {
                 tracing::error!(
                     dir,
                     "the generation cannot be continued: {why}; a new base comes beside it, and it \
@@ -340,7 +340,7 @@ impl Writer {
     /// A base that came beside the stream takes the current one's place.
     fn rewrite(
         &mut self,
-        parted: Parted,
+        parted: NextGeneration,
         sum: BaseSum,
         answer: Answer<()>,
     ) -> Result<(), WriteError> {

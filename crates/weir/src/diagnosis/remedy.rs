@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use postgres::status::Status as PostgresStatus;
-use redis::replica::state::Followed;
+use redis::replica::state::MasterStatus;
 use redis::status::Backend as RedisServer;
 
 use super::installation::Installation;
@@ -169,7 +169,7 @@ pub fn redis_cli(whereabouts: &str, command: &str) -> String {
 
 /// What helps a master whose append-only file is in trouble: where its stream comes, the disk is
 /// looked at, and else the master.
-pub fn followed(master: &Followed) -> String {
+pub fn followed(master: &MasterStatus) -> String {
     match master.link.as_str() {
         "following" => disk(Path::new(&master.dir)),
         _ => redis_cli(&master.url, "info replication"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use redis::replica::state::Followed;
+use redis::replica::state::MasterStatus;
 use serde::{Deserialize, Serialize};
 
 /// What the process says of itself.
@@ -71,7 +71,7 @@ pub struct Status {
     pub clients: Vec<Client>,
     /// Empty where no append-only file is kept.
     #[serde(default, rename = "redis.aof")]
-    pub followed: Vec<Followed>,
+    pub followed: Vec<MasterStatus>,
     /// Absent where the guard is off.
     #[serde(default, rename = "redis.guard")]
     pub guard: Option<redis::guard::shown::Status>,

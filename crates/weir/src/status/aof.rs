@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use redis::replica::state::Followed;
+use redis::replica::state::MasterStatus;
 use watch::words::{bytes, count, seconds};
 
 use super::table;
 
 /// Shows whose files are kept, and how far they are.
-pub fn write(followed: &[Followed], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub fn write(followed: &[MasterStatus], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if followed.is_empty() {
         return Ok(());
     }
@@ -62,7 +62,7 @@ pub fn write(followed: &[Followed], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn row(of: &Followed) -> Vec<String> {
+fn row(of: &MasterStatus) -> Vec<String> {
     let [half, most] = of.sync_seconds.map(|took| format!("{:.1}ms", took * 1e3));
     vec![
         of.name.clone(),
@@ -81,9 +81,9 @@ fn row(of: &Followed) -> Vec<String> {
 mod tests {
     use std::fmt;
 
-    use redis::replica::state::{Followed, Lasts};
+    use redis::replica::state::{Lasts, MasterStatus};
 
-    struct ShownStatus(Vec<Followed>);
+    struct ShownStatus(Vec<MasterStatus>);
 
     impl fmt::Display for ShownStatus {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_file_is_seen_with_what_is_not_durable_and_what_is_wrong() {
-        let followed = Followed {
+        let followed = MasterStatus {
             name: "cache".into(),
             link: "stopped".into(),
             durable: 1_234_567,
@@ -108,7 +108,7 @@ mod tests {
                 output_seconds: None,
                 backlog_seconds: Some(12.0),
             }),
-            ..Followed::default()
+            ..MasterStatus::default()
         };
         let shown = ShownStatus(vec![followed]).to_string();
         let of_master = ["at 1.0 MiB/s", "lasts any time", "backlog 12s", "too small"];

@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use disk::FileError;
 
-use super::super::manifest::{self, CURRENT, Manifest, Part, is_manifest};
+use super::super::manifest::{self, CURRENT, GenerationFile, Manifest, is_manifest};
 use super::parted::NEW;
 use super::{Directory, DirectoryError, names, read_manifest};
 
 /// What is kept of older generations, beside the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keep {
+pub struct RetentionLimits {
     /// So many that are not pinned.
     pub count: usize,
     /// For so long; zero is for ever.
@@ -23,16 +23,16 @@ pub struct Keep {
     pub pinned: usize,
 }
 
-impl Keep {
+impl RetentionLimits {
     /// So many, of any age and size.
     pub fn count(count: usize) -> Self {
         Self { count, age: Duration::ZERO, bytes: 0, pinned: usize::MAX }
     }
 
     /// How many of these are kept, from the newest on.
-    fn of(&self, older: &[Older]) -> usize {
+    fn of(&self, older: &[OlderGeneration]) -> usize {
         let mut bytes = 0_u64;
-        let mut is_kept = |(number, of): (usize, &Older)| {
+        let mut is_kept = |(number, of): (usize, &OlderGeneration)| {
             bytes = bytes.saturating_add(of.bytes);
             number < self.count
                 && (self.age.is_zero() || of.age <= self.age)
@@ -44,8 +44,8 @@ impl Keep {
 
 /// An older generation that is not pinned.
 #[derive(Debug)]
-struct Older {
-    /// Its manifest.
+struct OlderGeneration {
+    /// The name of its manifest's file.
     name: String,
     /// For how long it has not been the current one.
     age: Duration,
@@ -68,7 +68,7 @@ impl Directory {
         let mut found: Vec<Manifest> = Vec::new();
         for (number, name) in parts {
             let is_base = manifest::number_of_base(&name).is_some();
-            let part = Part { name, number };
+            let part = GenerationFile { name, number };
             match found.last_mut() {
                 _ if is_base => {
                     let (base, increments) = (Some(part), Vec::new());
@@ -186,7 +186,7 @@ impl Directory {
 
     /// The older generations that are not pinned, from the newest. One of the current base's
     /// number is none: a process died before another base took that one's place.
-    fn older(&self) -> Result<Vec<Older>, DirectoryError> {
+    fn older(&self) -> Result<Vec<OlderGeneration>, DirectoryError> {
         let number = |name: &str| {
             name.strip_prefix("generation.")?.strip_suffix(".manifest")?.parse::<u64>().ok()
         };
@@ -211,7 +211,7 @@ impl Directory {
             };
             let own = manifest.names().filter(|name| !current.contains(name));
             let len = |name: &str| fs::metadata(self.path.join(name)).map_or(0, |of| of.len());
-            found.push(Older { bytes: own.map(len).sum(), name, age });
+            found.push(OlderGeneration { bytes: own.map(len).sum(), name, age });
         }
         Ok(found)
     }
@@ -221,18 +221,18 @@ impl Directory {
 mod tests {
     use std::time::Duration;
 
-    use super::{Keep, Older};
+    use super::{OlderGeneration, RetentionLimits};
 
     #[test]
     fn older_generations_are_kept_by_count_age_and_bytes() {
         let of = |hours: u64, bytes| {
             let age = Duration::from_secs(hours * 3600);
-            Older { name: String::new(), age, bytes }
+            OlderGeneration { name: String::new(), age, bytes }
         };
         let older = [of(1, 10), of(25, 10), of(49, 10)];
         let keep = |count, hours: u64, bytes| {
             let age = Duration::from_secs(hours * 3600);
-            Keep { count, age, bytes, pinned: 8 }.of(&older)
+            RetentionLimits { count, age, bytes, pinned: 8 }.of(&older)
         };
         assert_eq!([keep(9, 0, 0), keep(2, 0, 0), keep(0, 0, 0)], [3, 2, 0]);
         assert_eq!([keep(9, 30, 0), keep(9, 1, 0)], [2, 1]);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use disk::FileError;
 
 use super::super::lines::{Id, Line};
-use super::super::manifest::{BaseSum, CURRENT, Manifest, Part};
+use super::super::manifest::{BaseSum, CURRENT, GenerationFile, Manifest};
 use super::{Directory, DirectoryError};
 
 /// What a file's name ends with until it is whole.
@@ -18,12 +18,11 @@ pub const NEW_BASE: &str = "appendonly.aof.base.rdb.new";
 
 /// Where the increments were parted for a base, and what its generation will consist of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parted {
-    /// The base.
-    pub base: Part,
+pub struct NextGeneration {
+    pub base: GenerationFile,
     /// The files that have the stream from the base's offset to where it was parted, and what
     /// takes the place of each in the base's generation: the first one's end, and the others whole.
-    pub between: Vec<(PathBuf, Part)>,
+    pub between: Vec<(PathBuf, GenerationFile)>,
     /// The increments from this number on come behind that.
     pub since: u64,
 }
@@ -34,7 +33,7 @@ impl Directory {
     ///
     /// # Errors
     /// The current generation begins later, or its files can't be read.
-    pub fn part(&mut self, offset: u64) -> Result<Parted, DirectoryError> {
+    pub fn part(&mut self, offset: u64) -> Result<NextGeneration, DirectoryError> {
         let mut between = Vec::new();
         for part in self.manifest.increments.iter().rev() {
             let path = self.path.join(&part.name);
@@ -48,12 +47,15 @@ impl Directory {
             }
         }
         between.reverse();
-        let base = Part::base(self.next);
+        let base = GenerationFile::base(self.next);
         let numbers = self.next + 1..;
-        let between: Vec<_> =
-            between.into_iter().zip(numbers).map(|(path, n)| (path, Part::increment(n))).collect();
+        let between: Vec<_> = between
+            .into_iter()
+            .zip(numbers)
+            .map(|(path, n)| (path, GenerationFile::increment(n)))
+            .collect();
         self.next += 1 + between.len() as u64;
-        Ok(Parted { base, between, since: self.next })
+        Ok(NextGeneration { base, between, since: self.next })
     }
 
     /// Has a base that was taken beside the stream take the current one's place. All that it
@@ -61,10 +63,10 @@ impl Directory {
     ///
     /// # Errors
     /// The file system refuses; the current generation stays.
-    pub fn rewrite(&mut self, parted: Parted, sum: BaseSum) -> Result<(), FileError> {
-        let Parted { base, between, since } = parted;
-        let parts: Vec<Part> = between.into_iter().map(|(_, part)| part).collect();
-        let rename = |from: PathBuf, part: &Part| {
+    pub fn rewrite(&mut self, parted: NextGeneration, sum: BaseSum) -> Result<(), FileError> {
+        let NextGeneration { base, between, since } = parted;
+        let parts: Vec<GenerationFile> = between.into_iter().map(|(_, part)| part).collect();
+        let rename = |from: PathBuf, part: &GenerationFile| {
             let renamed = self.disk.rename(&from, &self.path.join(&part.name));
             renamed.map_err(FileError::of("rename", &from))
         };
@@ -73,7 +75,7 @@ impl Directory {
             rename(self.path.join(format!("{}{NEW}", part.name)), part)?;
         }
         self.disk.sync_dir(&self.path).map_err(FileError::of("sync", &self.path))?;
-        let is_since = |part: &&Part| part.number >= since;
+        let is_since = |part: &&GenerationFile| part.number >= since;
         let mut former = self.manifest.clone();
         former.increments.retain(|part| !is_since(&part));
         let mut increments = parts;
@@ -87,7 +89,7 @@ impl Directory {
 
     /// Removes what was made of a base that does not take the current one's place. Best effort: it
     /// is removed at the next start else.
-    pub fn give_up(&self, parted: Option<&Parted>) {
+    pub fn give_up(&self, parted: Option<&NextGeneration>) {
         let between = parted.map_or(&[][..], |parted| &parted.between);
         let names = between.iter().map(|(_, part)| format!("{}{NEW}", part.name));
         for name in names.chain([NEW_BASE.to_owned()]) {

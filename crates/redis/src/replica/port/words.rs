@@ -45,7 +45,7 @@ pub fn info(facts: &Facts) -> String {
     text
 }
 
-/// What `ROLE` says.
+/// Puts the reply to `ROLE`.
 pub fn role(facts: &Facts, out: &mut Vec<u8>) {
     let link = if facts.state.is_following() { "connected" } else { "connect" };
     put_array(out, 5);
