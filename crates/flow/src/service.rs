@@ -34,7 +34,7 @@ pub use pause::Pause;
 pub use ticket::Ticket;
 
 use crate::lane::Protocol;
-use crate::lanes::Known;
+use crate::lanes::ServerRecord;
 use crate::memory::{Memory, MemoryShare};
 use crate::pool::Budget;
 
@@ -48,7 +48,7 @@ pub trait Service: Sized + 'static {
     /// Where its replies end.
     type Protocol: Protocol + 'static;
     /// What is known of the server at its end.
-    type Known: Known + 'static;
+    type Known: ServerRecord + 'static;
     /// Why a server can not be reached.
     type Error: Clone + 'static;
 

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flow::endpoint::Endpoint;
-use flow::front::{self, Addresses, BindError, Calls, Prepared, Share, Sockets};
+use flow::front::{self, Addresses, BindError, Calls, PreparedSettings, Share, Sockets};
 use flow::limit::Limit;
 use flow::memory::{self, Memory};
 use flow::tls::{ServerTls, TlsError};
@@ -274,11 +274,11 @@ impl front::Front for Gateway {
         self.calls.leave(worker.index);
     }
 
-    fn prepare(self: &Arc<Self>, wanted: Settings) -> Result<Prepared<'_>, OpenError> {
+    fn prepare(self: &Arc<Self>, wanted: Settings) -> Result<PreparedSettings<'_>, OpenError> {
         wanted.validate()?;
         let tls = self.tls.as_ref().map(ServerTls::renew).transpose()?;
         let changes = self.changes(&wanted)?;
-        Ok(Prepared::new(move || {
+        Ok(PreparedSettings::new(move || {
             if let Some(tls) = tls {
                 tls.put_in_force();
             }

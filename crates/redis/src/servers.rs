@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use flow::lane::{Protocol, Step, What};
-use flow::lanes::Known;
+use flow::lanes::ServerRecord;
 use flow::pool::Budget;
 use flow::service::{Again, Fabric, Request, Service, Took, Unanswered};
 use wire::resp::{Command, Piece, Replies, announced, put_error};
@@ -272,7 +272,7 @@ impl LeadsTo {
     }
 }
 
-impl Known for LeadsTo {
+impl ServerRecord for LeadsTo {
     #[inline]
     fn is_current(&self) -> bool {
         self.view.borrow().incarnation(self.server) == Some(self.incarnation)

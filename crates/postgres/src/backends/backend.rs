@@ -95,7 +95,7 @@ impl Backend {
         let server = Server::new(settings).map_err(|error| wrong(error.to_string()))?;
         let own = ArcSwap::from_pointee(Own::read(settings)?);
         // Its state is in `weir_postgres_backend_takes_connections`, beside the others.
-        let shown = health::Shown::default();
+        let shown = health::BreakerMetrics::default();
         let pace = health::Settings { max: CONNECT_PAUSE_MAX, ..Default::default() };
         Ok(Self {
             number,

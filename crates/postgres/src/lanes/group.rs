@@ -78,7 +78,7 @@ pub struct Known {
     pub login: Login,
 }
 
-impl lanes::Known for Known {
+impl lanes::ServerRecord for Known {
     #[inline]
     fn is_current(&self) -> bool {
         let backend = &self.record.backend;
