@@ -70,7 +70,7 @@ impl Gateway {
         self.shared.settings()
     }
 
-    /// Clients connected now.
+    /// Clients that are connected now.
     pub fn connections(&self) -> usize {
         self.connections.used()
     }

@@ -10,7 +10,7 @@ use flow::health::{self, Breaker};
 use tokio::sync::Notify;
 use watch::metrics::Counter;
 
-use super::status::Told;
+use super::status::OverseerNotes;
 use super::{ExpiringRole, Logins, Moment, Standing, StartError};
 use crate::auth::Credentials;
 use crate::server::{DialError, Dialled, Identity, Server, dial};
@@ -83,7 +83,7 @@ pub struct Backend {
     expiring: ArcSwap<Vec<ExpiringRole>>,
     reads: Counter,
     pub(super) parameters: ArcSwapOption<Vec<(String, String)>>,
-    pub(super) told: ArcSwap<Told>,
+    pub(super) told: ArcSwap<OverseerNotes>,
     pub(super) poke: Notify,
     breaker: Breaker,
 }
@@ -113,7 +113,7 @@ impl Backend {
             expiring: ArcSwap::default(),
             reads: Counter::new(),
             parameters: ArcSwapOption::empty(),
-            told: ArcSwap::from_pointee(Told::default()),
+            told: ArcSwap::from_pointee(OverseerNotes::default()),
             poke: Notify::new(),
         })
     }
@@ -170,7 +170,7 @@ impl Backend {
         })
     }
 
-    /// Takes it over.
+    /// Puts new settings of the backend in force.
     pub(super) fn take_over(&self, changed: Changed) {
         let Changed { own, renewal, weight } = changed;
         if let Some(renewal) = renewal {
@@ -186,7 +186,7 @@ impl Backend {
         self.number
     }
 
-    /// Its name.
+    /// Its name in the settings.
     pub fn name(&self) -> &str {
         &self.settings.name
     }

@@ -1,4 +1,4 @@
-//! Opening lanes.
+//! How a lane is opened, and what becomes of it.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
