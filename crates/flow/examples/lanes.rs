@@ -165,17 +165,17 @@ fn load(address: SocketAddr, clients: usize) {
     });
 }
 
-struct Ended(Child);
+struct ServerProcess(Child);
 
-impl Drop for Ended {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
 }
 
-fn child(arguments: &[&str]) -> Ended {
-    Ended(Command::new(std::env::current_exe().unwrap()).args(arguments).spawn().unwrap())
+fn child(arguments: &[&str]) -> ServerProcess {
+    ServerProcess(Command::new(std::env::current_exe().unwrap()).args(arguments).spawn().unwrap())
 }
 
 fn main() {

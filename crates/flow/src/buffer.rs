@@ -9,7 +9,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// What waits.
+    /// The bytes that nobody has taken yet.
     #[inline]
     pub(crate) fn waiting(&self) -> &[u8] {
         self.bytes.get(self.taken..).unwrap_or_default()

@@ -48,7 +48,7 @@ pub enum Address {
     Tcp {
         /// A name or an IP address, without brackets.
         host: String,
-        /// The port.
+        /// The TCP port, which has no default here.
         port: u16,
     },
     /// By a Unix socket, at this path.
@@ -112,7 +112,7 @@ impl fmt::Display for Address {
 /// Where a server is and how connections to it are opened.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Where.
+    /// Where the server listens: by TCP or at a Unix socket's path.
     pub address: Address,
     /// What TLS is begun with; `None` is in the clear.
     pub tls: Option<Tls>,

@@ -13,24 +13,24 @@ use tokio::sync::Notify;
 /// Tells a part of the program to stop taking new work, and knows when its work is done. Each
 /// worker has its own, so that connections never meet on a lock. Clones are the same drain.
 #[derive(Clone, Default)]
-pub struct Drain(Arc<Shared>);
+pub struct Drain(Arc<DrainState>);
 
 #[derive(Default)]
-struct Shared {
+struct DrainState {
     started: AtomicBool,
     held: AtomicUsize,
     /// Told when the last guard goes, and at the start.
     changed: Notify,
     cut: Notify,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<StartWakers>,
     /// What this is a part of.
     whole: Option<Drain>,
-    parts: Mutex<Vec<Weak<Shared>>>,
+    parts: Mutex<Vec<Weak<DrainState>>>,
 }
 
 /// The tasks that wait for the start; an index is a task's place for as long as it waits.
 #[derive(Default)]
-struct Waiting {
+struct StartWakers {
     wakers: Vec<Option<Waker>>,
     free: Vec<usize>,
 }
@@ -44,7 +44,8 @@ impl Drain {
     /// A part of this that may be drained by itself: it starts with the whole at the latest, and
     /// what is to be finished before it is, is to be finished before the whole.
     pub fn part(&self) -> Self {
-        let part = Self(Arc::new(Shared { whole: Some(self.clone()), ..Shared::default() }));
+        let part =
+            Self(Arc::new(DrainState { whole: Some(self.clone()), ..DrainState::default() }));
         let mut parts = self.parts();
         parts.retain(|of| of.strong_count() > 0);
         parts.push(Arc::downgrade(&part.0));
@@ -114,11 +115,11 @@ impl Drain {
         self.0.cut.notified().await;
     }
 
-    fn parts(&self) -> MutexGuard<'_, Vec<Weak<Shared>>> {
+    fn parts(&self) -> MutexGuard<'_, Vec<Weak<DrainState>>> {
         self.0.parts.lock()
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, StartWakers> {
         self.0.waiting.lock()
     }
 }
@@ -191,7 +192,7 @@ impl Drop for Started {
     }
 }
 
-impl Waiting {
+impl StartWakers {
     fn put(&mut self, place: Option<usize>, waker: Waker) -> usize {
         let place = place.or_else(|| self.free.pop());
         if let Some((place, slot)) = place.and_then(|p| Some((p, self.wakers.get_mut(p)?))) {

@@ -50,7 +50,7 @@ impl Endpoint {
         }
     }
 
-    /// Encrypts its connections.
+    /// Takes clients only by TLS, with this certificate; `None` takes them in the clear.
     #[must_use]
     pub fn with_tls(mut self, tls: Option<ServerTls>) -> Self {
         self.tls = tls;

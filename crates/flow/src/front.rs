@@ -61,7 +61,10 @@ pub trait Front: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// The new settings cannot be used.
-    fn prepare(self: &Arc<Self>, wanted: Self::Settings) -> Result<Prepared<'_>, Self::Error>;
+    fn prepare(
+        self: &Arc<Self>,
+        wanted: Self::Settings,
+    ) -> Result<PreparedSettings<'_>, Self::Error>;
 
     /// Has an operator's RELOAD, where it takes one, ask there.
     fn reload_by(&self, ask: mpsc::Sender<Reload>) {
@@ -93,9 +96,9 @@ pub type Reload = oneshot::Sender<bool>;
 
 /// Settings that can be used and are not in force yet.
 #[must_use = "the former settings stay in force"]
-pub struct Prepared<'a>(Box<dyn FnOnce() -> Vec<String> + 'a>);
+pub struct PreparedSettings<'a>(Box<dyn FnOnce() -> Vec<String> + 'a>);
 
-impl<'a> Prepared<'a> {
+impl<'a> PreparedSettings<'a> {
     /// What puts them in force; it can't fail, and gives the keys that differ and need a restart.
     pub fn new(put_in_force: impl FnOnce() -> Vec<String> + 'a) -> Self {
         Self(Box::new(put_in_force))

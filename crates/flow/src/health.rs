@@ -27,11 +27,11 @@ impl Default for Settings {
     }
 }
 
-/// A breaker's state.
+/// Whether callers may ask a backend; the numbers are those of its metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// The backend answers.
+    /// The backend answers and is asked by everybody.
     Closed = 0,
     /// The wait is over and one caller tries whether the backend answers.
     HalfOpen = 1,
@@ -61,7 +61,7 @@ impl fmt::Display for State {
 pub struct Failure {
     /// Why, in the backend's words or the network's.
     pub reason: Arc<str>,
-    /// When.
+    /// The wall-clock time at which the backend failed.
     pub at: SystemTime,
 }
 
@@ -70,20 +70,20 @@ pub struct Failure {
 /// Closed, it opens after so many failures in a row. Open, it waits with full jitter, then lets one
 /// caller try: a success closes it, a failure opens it for longer.
 #[derive(Clone)]
-pub struct Breaker(Arc<Shared>);
+pub struct Breaker(Arc<BreakerCell>);
 
-struct Shared {
+struct BreakerCell {
     name: String,
     settings: Settings,
     /// A copy of what `inner` says, to be read without the lock.
     state: AtomicU8,
     inner: Mutex<Inner>,
-    shown: Shown,
+    shown: BreakerMetrics,
 }
 
 /// What a breaker shows of itself, named by whoever has it.
 #[derive(Debug, Clone, Default)]
-pub struct Shown {
+pub struct BreakerMetrics {
     /// 0 closed, 1 half open, 2 open.
     pub state: Gauge,
     /// How often it has opened.
@@ -102,9 +102,9 @@ struct Inner {
 
 impl Breaker {
     /// A closed breaker for the backend `name`.
-    pub fn new(name: &str, settings: Settings, shown: Shown) -> Self {
+    pub fn new(name: &str, settings: Settings, shown: BreakerMetrics) -> Self {
         let now = Instant::now();
-        Self(Arc::new(Shared {
+        Self(Arc::new(BreakerCell {
             name: name.to_owned(),
             settings,
             state: AtomicU8::new(State::Closed as u8),
@@ -203,7 +203,7 @@ impl Breaker {
         self.lock().last.clone()
     }
 
-    /// The backend's name.
+    /// The backend's name in the settings.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -230,16 +230,16 @@ impl fmt::Debug for Breaker {
 
 #[cfg(test)]
 mod tests {
-    use super::{Breaker, Settings, Shown, State};
+    use super::{Breaker, BreakerMetrics, Settings, State};
     use std::time::{Duration, Instant};
 
     fn breaker() -> Breaker {
-        Breaker::new("one", Settings::default(), Shown::default())
+        Breaker::new("one", Settings::default(), BreakerMetrics::default())
     }
 
     #[test]
     fn it_opens_lets_one_try_and_closes() {
-        let shown = Shown::default();
+        let shown = BreakerMetrics::default();
         let breaker = Breaker::new("one", Settings::default(), shown.clone());
         breaker.failure("refused");
         breaker.failure("refused");

@@ -23,7 +23,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub use drive::{Driver, Ended, Owner, Why, start};
+pub use drive::{Driver, LaneEnd, Owner, Why, start};
 pub use handle::Handle;
 pub use state::Lane;
 
@@ -41,7 +41,7 @@ pub struct Step {
     /// How many bytes it is about. 0: more are wanted before anything can be said, and these come
     /// again with more behind them.
     pub len: usize,
-    /// What they are.
+    /// What the bytes are, which says to whom they go.
     pub what: What,
 }
 
@@ -108,7 +108,7 @@ pub struct Full<T>(pub T);
 /// The server said what it must not have said, or the protocol gave the connection up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the server's connection is broken: {0}")]
-pub struct Broken(pub &'static str);
+pub struct ProtocolError(pub &'static str);
 
 /// Something a server sent, and for whom.
 #[derive(Debug)]
@@ -135,14 +135,14 @@ pub enum Event<'b, 't, T> {
     /// A request had joined one whose reply is too long to be kept: it is to be asked by itself.
     /// Nothing of it was sent, and nothing of a reply was handed over.
     Apart(T),
-    /// For no request.
+    /// A message that answers no request, such as a notice.
     Aside(&'b [u8]),
 }
 
 /// A request whose connection ended before its reply did.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Orphan<T> {
-    /// The request's ticket.
+    /// What the request was pushed with.
     pub ticket: T,
     /// What is known of it.
     pub fate: Fate,

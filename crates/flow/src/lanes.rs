@@ -2,7 +2,7 @@
 //!
 //! A group never opens a lane on the way of a request that another lane could take. What a
 //! protocol keeps of the server at a lane's end, and whether the lane is still what would be
-//! opened now, is the protocol's to know ([`Known`]).
+//! opened now, is the protocol's to know ([`ServerRecord`]).
 //!
 //! The one path: [`Group::pick`] finds a lane with a short line, and has another opened while all
 //! are busy, for which [`open`] is there; whoever finds none waits in a [`Turn`] and is called in
@@ -22,13 +22,13 @@ use std::time::{Duration, Instant};
 use crate::lane::Handle;
 
 pub use group::Group;
-pub use load::{Load, Loaded, Norm};
-pub use opening::{GroupOf, LaneOf, NotOpened, Opened, Opener, REST, REST_BRIEF, open};
+pub use load::{Load, Norm, RequestUnderWay};
+pub use opening::{GroupOf, LaneOf, LaneParts, NotOpened, Opener, REST, REST_BRIEF, open};
 pub use turns::Turn;
 pub use upkeep::{Need, Room, Upkeep};
 
 /// What a protocol keeps of the server at a lane's end.
-pub trait Known {
+pub trait ServerRecord {
     /// Whether a lane that is opened now would be the same: asked before each request.
     fn is_current(&self) -> bool;
 }
@@ -56,7 +56,7 @@ pub struct Limits {
     pub head_limit: Duration,
 }
 
-/// What [`Group::pick`] found.
+/// The lane that [`Group::pick`] found for a request, or why there is none.
 pub enum Picked<P, T, K, E> {
     /// A lane with room.
     Lane(Rc<Lane<P, T, K>>),

@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// The limit on open files, before and after raising it; `None` is not a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nofile {
-    /// What it was.
+    /// The soft limit that the process had until then.
     pub before: Option<u64>,
     /// What it is now.
     pub now: Option<u64>,

@@ -320,7 +320,7 @@ impl Outlet {
         self.0.stream.borrow().is_tls()
     }
 
-    /// See [`Stream::encryption`].
+    /// The protocol and cipher suite of TLS, as [`Stream::encryption`] gives them.
     pub fn encryption(&self) -> Option<String> {
         self.0.stream.borrow().encryption()
     }

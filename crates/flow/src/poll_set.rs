@@ -27,7 +27,7 @@ pub struct PollSet {
 /// A socket has something to read that it had not when it was last said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// The socket's.
+    /// The number under which the socket was added.
     pub key: u64,
     /// The peer has ended its side, or the connection has failed: nothing will be said of this
     /// socket again, so it is to be read until that shows.

@@ -36,7 +36,7 @@ pub use lease::{Lease, Tenure};
 pub trait Opener: 'static {
     /// What connections are alike for.
     type Key: Clone + Eq + Hash + 'static;
-    /// A connection.
+    /// A server connection that is logged in and can be lent.
     type Connection: 'static;
     /// Why there is none. All that wait hear of it.
     type Error: Clone + 'static;
@@ -93,7 +93,7 @@ pub trait Opener: 'static {
 /// A connection could not be opened.
 #[derive(Debug, Clone)]
 pub struct OpenError<E> {
-    /// Why.
+    /// Why it failed, as those who wait are told.
     pub error: E,
     /// Whether another attempt would fail as well: a wrong password, a database that does not
     /// exist. Those who wait are told at once when nothing else is open.
@@ -154,9 +154,9 @@ impl Default for Settings {
 pub struct Counts {
     /// How long leases were waited for, those that were not included.
     pub waited: Histogram,
-    /// Connections opened.
+    /// Connections that were opened and are ready for use.
     pub opened: Counter,
-    /// Connections closed.
+    /// Connections closed for any reason.
     pub closed: Counter,
     /// Attempts to open one that failed.
     pub failed: Counter,
@@ -209,9 +209,9 @@ impl Figures {
 }
 
 /// A worker's server connections. Clones are the same pool.
-pub struct Pool<S: Opener>(Rc<Shared<S>>);
+pub struct Pool<S: Opener>(Rc<PoolState<S>>);
 
-struct Shared<S: Opener> {
+struct PoolState<S: Opener> {
     opener: Rc<S>,
     settings: RefCell<Settings>,
     counts: Counts,
@@ -226,7 +226,7 @@ impl<S: Opener> Pool<S> {
     /// it is dropped.
     pub fn new(opener: Rc<S>, settings: Settings, counts: Counts) -> Self {
         let changed = Arc::new(Notify::new());
-        let shared = Rc::new(Shared {
+        let shared = Rc::new(PoolState {
             opener,
             settings: RefCell::new(settings),
             counts,
@@ -308,7 +308,7 @@ impl<S: Opener> Pool<S> {
     }
 }
 
-impl<S: Opener> Shared<S> {
+impl<S: Opener> PoolState<S> {
     /// This pool's share of a budget.
     fn account(&self, budget: Budget) -> Rc<Account> {
         let mut accounts = self.accounts.borrow_mut();

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use watch::metrics::{Counter, Registry};
 
 pub use busiest::{Busiest, ClientFigures};
+pub(crate) use connections::ConnectionEntry;
 pub use connections::Connections;
-pub(crate) use connections::Opened;
 use slot::Slot;
 
 /// How long clients may take. `"0"` is for ever.

@@ -38,7 +38,7 @@ pub use request::{Affinity, Again, Effect, Judge, Request, Route};
 pub use ticket::Ticket;
 
 use crate::lane::Protocol;
-use crate::lanes::Known;
+use crate::lanes::ServerRecord;
 use crate::memory::Memory;
 use crate::pool::Budget;
 
@@ -49,7 +49,7 @@ pub trait Service: Sized + 'static {
     /// Where its replies end.
     type Protocol: Protocol + 'static;
     /// What is known of the server at its end.
-    type Known: Known + 'static;
+    type Known: ServerRecord + 'static;
     /// Why a server can not be reached.
     type Error: Clone + 'static;
     /// What comes of something that a client does [apart](Apart), for its dialogue.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::progress::{Opened, Progress};
+use crate::progress::{ConnectionEntry, Progress};
 use crate::tls::{Encrypted, ServerTls};
 pub use bare::Bare;
 pub use socket::Socket;
@@ -22,7 +22,7 @@ pub(crate) use socket::delegate_io;
 /// [`TimedOut`](io::ErrorKind::TimedOut).
 pub struct Stream {
     io: Io,
-    opened: Opened,
+    opened: ConnectionEntry,
     /// What was put back, to be read first.
     unread: Vec<u8>,
 }
@@ -34,11 +34,11 @@ enum Io {
 }
 
 impl Stream {
-    pub(crate) fn plain(socket: Socket, opened: Opened) -> Self {
+    pub(crate) fn plain(socket: Socket, opened: ConnectionEntry) -> Self {
         Self { io: Io::Plain(socket), opened, unread: Vec::new() }
     }
 
-    pub(crate) fn tls(encrypted: Encrypted, opened: Opened) -> Self {
+    pub(crate) fn tls(encrypted: Encrypted, opened: ConnectionEntry) -> Self {
         Self { io: Io::Tls(Box::new(encrypted)), opened, unread: Vec::new() }
     }
 

@@ -27,7 +27,7 @@ pub use self_made::{PROOF_BYTES, SecretProof, Side, self_made_server, unchecked_
 pub(crate) use server::Encrypted;
 pub use server::{Renewal, ServerTls};
 
-/// A listener's certificate.
+/// The certificate that a listener shows its clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
@@ -45,18 +45,18 @@ pub enum TlsError {
     File {
         /// What was looked for.
         what: &'static str,
-        /// Where.
+        /// The file's path as the settings give it.
         path: PathBuf,
-        /// What is wrong.
+        /// Why the file is of no use, in one clause.
         reason: String,
     },
     /// The certificate and the key do not fit, or are of no use to rustls.
     #[error("certificate {} with key {}: {source}", settings.certificate.display(),
             settings.key.display())]
     Pair {
-        /// Where they are.
+        /// The settings that name the two files.
         settings: Settings,
-        /// What is wrong.
+        /// Why rustls takes no such pair.
         source: rustls::Error,
     },
     /// No root certificate was found on this machine.

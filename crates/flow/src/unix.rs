@@ -19,7 +19,7 @@ const BACKLOG: i32 = 4096;
 #[derive(Debug, thiserror::Error)]
 #[error("listening on {} failed: {source}{}", path.display(), hint(.source))]
 pub struct BindError {
-    /// The socket's file.
+    /// The path of the socket's file.
     pub path: PathBuf,
     /// What the kernel said.
     #[source]
@@ -49,7 +49,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The socket's file.
+    /// The path of the socket's file, at which clients connect.
     pub fn path(&self) -> &Path {
         &self.file.path
     }

@@ -19,13 +19,13 @@ use crate::progress::{Busiest, Connections};
 /// next tick, when what they sent meanwhile has been read.
 const STOOD: Duration = TICK.saturating_mul(4);
 
-/// Accepting connections.
+/// Accepting connections of clients.
 pub(crate) static ACCEPT: Stage = Stage::new("accept");
-/// A TLS handshake.
+/// A TLS handshake with a client.
 pub(crate) static HANDSHAKE: Stage = Stage::new("handshake");
 /// Reading a protocol's bytes.
 pub static PARSE: Stage = Stage::new("parse");
-/// Closing slow connections.
+/// Looking for slow connections and closing them.
 static SWEEP: Stage = Stage::new("sweep");
 
 /// What a worker may be doing, for its watchdog; front ends have further ones.
@@ -42,20 +42,20 @@ pub struct Worker {
     pub drain: Drain,
     /// The time, to a tick.
     pub clock: CoarseClock,
-    /// Its connections.
+    /// The clients' connections on this worker.
     pub connections: Connections,
 }
 
 /// A worker that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
-    /// Its number.
+pub struct WorkerExit {
+    /// The worker's number, from 0.
     pub index: usize,
     /// Whether it was a panic, which is a fault in Weir.
     pub panicked: bool,
 }
 
-/// How draining went.
+/// What was left when all workers had ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
     /// Connections and other work cut off at the deadline.
@@ -73,7 +73,7 @@ pub struct Workers {
     drains: Vec<Drain>,
     pulses: Vec<Pulse>,
     busiest: Busiest,
-    ended: mpsc::UnboundedReceiver<Ended>,
+    ended: mpsc::UnboundedReceiver<WorkerExit>,
     panicked: usize,
 }
 
@@ -143,7 +143,7 @@ impl Workers {
 
     /// Waits until a worker ends, which none should before [`drain`](Self::drain): a panic outside
     /// of a connection's task. `None` once all have ended.
-    pub async fn ended(&mut self) -> Option<Ended> {
+    pub async fn ended(&mut self) -> Option<WorkerExit> {
         let ended = self.ended.recv().await?;
         self.panicked += usize::from(ended.panicked);
         Some(ended)
@@ -173,14 +173,14 @@ impl Workers {
 /// Says that a worker has ended, also when it panics.
 struct Report {
     index: usize,
-    report: mpsc::UnboundedSender<Ended>,
+    report: mpsc::UnboundedSender<WorkerExit>,
 }
 
 impl Drop for Report {
     fn drop(&mut self) {
         let (index, panicked) = (self.index, std::thread::panicking());
         // Nobody listens when the workers were dropped.
-        let _ = self.report.send(Ended { index, panicked });
+        let _ = self.report.send(WorkerExit { index, panicked });
     }
 }
 

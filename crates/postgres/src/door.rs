@@ -28,22 +28,22 @@ const IN_VAIN_MAX: Duration = Duration::from_secs(1);
 /// The users cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DoorError {
-    /// A file.
+    /// A user's password file cannot be read.
     #[error("user {user:?}: password-file {file}: {source}")]
     File {
-        /// Whose.
+        /// The user of the settings.
         user: String,
-        /// Which.
+        /// The path of the file.
         file: String,
-        /// The system's answer.
+        /// What the system said.
         source: std::io::Error,
     },
     /// The file of the secret for salts.
     #[error("salt-file {file}: {source}; it is made by Weir where it is not there")]
     Salts {
-        /// Which.
+        /// The path of the file.
         file: String,
-        /// The system's answer.
+        /// What the system said.
         source: std::io::Error,
     },
 }
@@ -60,12 +60,12 @@ pub struct Doors {
 pub struct Door {
     doors: Arc<Doors>,
     rule: AuthRule,
-    found: Found,
+    found: UserFindings,
 }
 
 /// What is known of a user.
 #[derive(Default)]
-struct Found {
+struct UserFindings {
     verifier: Option<Verifier>,
     /// What a server keeps of its new users' passwords, where users come from one.
     there: Option<Kind>,
@@ -123,12 +123,12 @@ impl Doors {
         let asks = rule.as_ref().is_none_or(|rule| rule.method.asks_for_password());
         let mut found = match asks {
             true => self.clone().look_up(backends.clone(), control, database, user).await,
-            false => Found { verifier: self.of_file(user), ..Found::default() },
+            false => UserFindings { verifier: self.of_file(user), ..UserFindings::default() },
         };
         if let Some(refused) = refused {
             let kind = found.verifier.as_ref().map(Verifier::kind);
             let there = kind.or(found.there);
-            found = Found { verifier: None, there, refused: Some(refused.message), ..found };
+            found = UserFindings { verifier: None, there, refused: Some(refused.message), ..found };
         }
         let rule = rule.unwrap_or_else(|| AuthRule::everyone(self.usual(user, &found)));
         Ok(Door { doors: self, rule, found })
@@ -141,7 +141,7 @@ impl Doors {
     }
 
     /// The method without any rule: SCRAM, and md5 for whoever has nothing that SCRAM could check.
-    fn usual(&self, user: &str, found: &Found) -> Method {
+    fn usual(&self, user: &str, found: &UserFindings) -> Method {
         let made_up = self.mock.kind(user, found.there);
         match found.verifier.as_ref().map_or(made_up, Verifier::kind) {
             Kind::Md5 => Method::Md5,
@@ -164,11 +164,11 @@ impl Doors {
         control: &Handle,
         database: &str,
         user: &str,
-    ) -> Found {
+    ) -> UserFindings {
         let of_file = self.users.contains(user);
         let verifier = self.of_file(user);
         let Some(database) = self.asked_in(database).map(str::to_owned) else {
-            return Found { verifier, ..Found::default() };
+            return UserFindings { verifier, ..UserFindings::default() };
         };
         let user = user.to_owned();
         // Its connection belongs to the control runtime, and outlives this client.
@@ -185,13 +185,17 @@ impl Doors {
         match outcome {
             _ if of_file => {
                 let unsure = matches!(outcome, Some(Outcome::Failed(_)) | None);
-                Found { verifier, unsure, ..Found::default() }
+                UserFindings { verifier, unsure, ..UserFindings::default() }
             }
             Some(Outcome::Known(verifier)) => {
-                Found { verifier: Some(verifier), ..Found::default() }
+                UserFindings { verifier: Some(verifier), ..UserFindings::default() }
             }
-            Some(Outcome::Unknown { there, .. }) => Found { there, ..Found::default() },
-            Some(Outcome::Failed(_)) | None => Found { unsure: true, ..Found::default() },
+            Some(Outcome::Unknown { there, .. }) => {
+                UserFindings { there, ..UserFindings::default() }
+            }
+            Some(Outcome::Failed(_)) | None => {
+                UserFindings { unsure: true, ..UserFindings::default() }
+            }
         }
     }
 
@@ -257,7 +261,11 @@ impl Door {
     ///
     /// # Errors
     /// It has not shown the certificate that it needs before it is asked.
-    pub fn ask<'a>(&'a self, user: &'a str, shown: &Shown<'a>) -> Result<Ask<'a>, Refusal> {
+    pub fn ask<'a>(
+        &'a self,
+        user: &'a str,
+        shown: &ClientEvidence<'a>,
+    ) -> Result<Ask<'a>, Refusal> {
         let rule = &self.rule;
         let may_be = |name: &str| rule.may_be(name, user);
         let is_certified = || shown.certificate.and_then(common_name).is_some_and(|of| may_be(&of));
@@ -289,10 +297,12 @@ impl Door {
     /// Why a client is not let in, for the log: it is told less than that.
     pub fn reason<'a>(&'a self, told: &'a Refusal) -> &'a str {
         match &self.found {
-            Found { refused: Some(refused), .. } => refused,
+            UserFindings { refused: Some(refused), .. } => refused,
             _ if told.code != sqlstate::INVALID_PASSWORD => &told.message,
-            Found { verifier: None, .. } => "there is no such user, or it has no valid password",
-            Found { verifier: Some(_), .. } => "wrong password",
+            UserFindings { verifier: None, .. } => {
+                "there is no such user, or it has no valid password"
+            }
+            UserFindings { verifier: Some(_), .. } => "wrong password",
         }
     }
 
@@ -309,7 +319,7 @@ impl Door {
 
 /// What a client shows by how it has connected.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Shown<'a> {
+pub struct ClientEvidence<'a> {
     /// Of Weir's own certificate, where the client came by TLS.
     pub binding: Option<&'a ChannelBinding>,
     /// The client's certificate in DER, which TLS has verified.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use flow::endpoint::Endpoint;
-use flow::front::{self, Addresses, BindError, Prepared, Reload, Serving, Share, Sockets};
+use flow::front::{self, Addresses, BindError, PreparedSettings, Reload, Serving, Share, Sockets};
 use flow::limit::Limit;
 use flow::memory;
 use flow::tls::ServerTls;
@@ -70,7 +70,7 @@ impl Gateway {
         self.shared.settings()
     }
 
-    /// Clients connected now.
+    /// Clients that are connected now.
     pub fn connections(&self) -> usize {
         self.connections.used()
     }
@@ -127,12 +127,12 @@ impl front::Front for Gateway {
         let _ = attending.await;
     }
 
-    fn prepare(self: &Arc<Self>, settings: Settings) -> Result<Prepared<'_>, OpenError> {
+    fn prepare(self: &Arc<Self>, settings: Settings) -> Result<PreparedSettings<'_>, OpenError> {
         settings.validate()?;
         let tls = self.shared.tls().as_ref().map(ServerTls::renew).transpose()?;
         let doors = self.shared.doors(&settings)?;
         let backends = self.shared.backends.prepare(&settings)?;
-        Ok(Prepared::new(move || {
+        Ok(PreparedSettings::new(move || {
             if let Some(tls) = tls {
                 tls.put_in_force();
             }

@@ -22,7 +22,7 @@ pub struct Metrics {
     pub batched: Counter,
     /// Transactions that were shared.
     pub batches: Counter,
-    /// Those that failed.
+    /// Shared transactions that failed and were undone.
     pub batches_undone: Counter,
     /// Rounds that were answered here.
     pub answered: Counter,
@@ -37,18 +37,18 @@ pub struct Metrics {
 /// How long rounds to one backend take.
 #[derive(Debug)]
 pub struct BackendLatencies {
-    /// The backend's name.
+    /// The backend's name in the settings.
     pub backend: String,
-    /// Those on lanes.
+    /// Of statements on lanes.
     pub lane: Latencies,
-    /// Those by lease.
+    /// Of statements by lease.
     pub lease: Latencies,
-    /// Those in batches.
+    /// Of statements in batches.
     pub batch: Latencies,
 }
 
 impl Metrics {
-    /// Registers them.
+    /// Registers all metrics of the gateway.
     pub fn new(registry: &Registry) -> Self {
         let counter = |name, help| registry.counter(name, help, &[]);
         let rounds = |way| {

@@ -30,15 +30,15 @@ pub enum MigrateError {
     /// A file can't be read.
     #[error("{} can't be read: {source}", file.display())]
     Unreadable {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// The system's answer.
+        /// What the system said.
         source: io::Error,
     },
     /// A line is none of PgBouncer's.
     #[error("{}, line {line}: {what}", file.display())]
     Syntax {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
         /// The line, from one.
         line: usize,

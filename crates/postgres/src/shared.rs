@@ -76,11 +76,9 @@ struct Cancel {
 /// What the gateway of one process and its workers share.
 pub struct Shared {
     settings: ArcSwap<Settings>,
-    /// The servers.
     pub backends: Arc<Backends>,
     /// Who listens to what.
     pub notifier: Notifier,
-    /// What is counted.
     pub metrics: Metrics,
     /// Where what takes time runs.
     pub control: Handle,

@@ -24,7 +24,7 @@ const SHOWN_MAX: usize = 10;
 /// What becomes of a slow statement of one worker: from when on it is slow, and where it is noted.
 #[derive(Debug, Clone, Default)]
 pub struct SlowNotes {
-    /// What takes longer is slow.
+    /// A round that takes as long is slow; none is where the limit is zero.
     pub limit: SlowLimit,
     /// The list of all workers.
     pub forms: SlowForms,
@@ -32,15 +32,15 @@ pub struct SlowNotes {
 
 /// A round that was slow.
 pub struct Slow<'a> {
-    /// Its client's database.
+    /// The database that the client is connected to.
     pub database: &'a Database,
     /// The user on the server.
     pub user: &'a str,
-    /// The backend's name.
+    /// The backend's name in the settings.
     pub backend: &'a str,
-    /// How it went there: `lane` or `lease`.
+    /// How it went there: `lane`, `lease` or `batch`.
     pub way: &'static str,
-    /// Its statements.
+    /// The plans of its statements, in order.
     pub plans: &'a [Rc<Plan>],
 }
 

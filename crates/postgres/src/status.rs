@@ -29,7 +29,6 @@ pub struct Status {
     /// Errors of servers that clients were told, since the start.
     #[serde(default)]
     pub errors: u64,
-    /// The servers.
     pub backends: Vec<Backend>,
     /// For each database and user.
     pub pools: Vec<Pool>,
@@ -41,12 +40,12 @@ pub struct Status {
     pub expiring: Vec<ExpiringRole>,
 }
 
-/// One server.
+/// One backend, as the status page shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Backend {
     /// Its name in the configuration.
     pub name: String,
-    /// Where it is.
+    /// The address at which Weir reaches it.
     pub address: String,
     /// What it is taken for: `primary`, `replica`, `down` and the like.
     pub role: String,
@@ -56,9 +55,9 @@ pub struct Backend {
     pub lag_bytes: Option<u64>,
     /// How far a replica is behind.
     pub lag_seconds: Option<f64>,
-    /// Server connections.
+    /// Server connections that are open now.
     pub connections: u64,
-    /// Statements under way.
+    /// Statements that it has not answered yet.
     pub in_flight: u64,
     /// How long statements take, those on lanes and those by lease; none before the first.
     pub latencies: Vec<Latency>,
@@ -69,9 +68,9 @@ pub struct Backend {
 pub struct Pool {
     /// The database, as clients name it.
     pub database: String,
-    /// The user.
+    /// The user whose pool it is.
     pub user: String,
-    /// `session` or `transaction`.
+    /// `session` or `transaction`: when clients give up their server connections.
     pub mode: String,
     /// Clients that wait for a server connection.
     pub waiting: u64,
@@ -91,7 +90,7 @@ pub struct Pool {
     pub leased: u64,
     /// Server connections that anybody may have.
     pub idle: u64,
-    /// Lanes.
+    /// How many lanes are open.
     pub lanes: u64,
     /// Statements under way on lanes.
     pub lane_statements: u64,
@@ -122,7 +121,7 @@ impl Status {
 }
 
 impl Status {
-    /// As metrics.
+    /// Writes the status as metrics.
     pub fn encode(&self, out: &mut Encoder) {
         let mut gauge = |name: &str, help: &str, labels: &[Label<'_>], value: f64| {
             out.gauge(&format!("weir_postgres_{name}"), help, labels, value);

@@ -53,7 +53,7 @@ const MAKE_WAY: std::time::Duration = std::time::Duration::from_millis(3);
 /// How often it is looked whether the last client has gone, while the worker drains.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// A leased connection.
+/// A server connection that one client has for itself.
 pub type Leased = pool::Lease<Servers>;
 
 /// Gives a connection back that is as good as it was, with nothing of its client's left on it. One
@@ -69,13 +69,13 @@ pub fn give_back(mut lease: Leased) {
 /// What a message is written into before it goes to a lane, kept so that none has to be made.
 #[derive(Default)]
 pub struct Draft {
-    /// The messages.
+    /// The messages for the server.
     pub out: Vec<u8>,
     /// What will be answered.
     pub script: Script,
-    /// See `Composer::fresh`.
+    /// Numbers of the statements that the messages prepare; see `Composer::fresh`.
     pub fresh: Vec<u64>,
-    /// A point statement.
+    /// The point statement that was made of a text, if it was one.
     pub lifted: Lifted,
 }
 
@@ -83,22 +83,20 @@ pub struct Draft {
 pub struct Front {
     /// What it shares with the other workers.
     pub shared: Arc<Shared>,
-    /// The servers.
     pub backends: Arc<Backends>,
-    /// The worker.
     pub worker: flow::Worker,
     /// The worker's read buffer.
     pub scratch: Scratch,
     /// The statements that clients have prepared.
     pub statements: Statements,
-    /// See [`Draft`].
+    /// Buffers for one message, used again for each; see [`Draft`].
     pub draft: RefCell<Draft>,
     databases: RefCell<HashMap<Arc<str>, Rc<Database>>>,
     groups: RefCell<HashMap<GroupKey, Rc<Group>>>,
     pool: Pool<Servers>,
     servers: Rc<Servers>,
     clients: RefCell<HashMap<i32, Weak<Client>>>,
-    reported: reported::Known,
+    reported: reported::ReportCache,
     flights: flights::Flights,
     /// Pools whose leases wait, for which lanes are being looked at.
     short: RefCell<HashSet<Key>>,
@@ -115,8 +113,7 @@ pub struct Front {
 }
 
 /// Where a session's statements go, and as whom.
-pub struct Place {
-    /// The database.
+pub struct SessionTarget {
     pub database: Rc<Database>,
     /// The user on the servers.
     pub user: Arc<str>,
@@ -167,7 +164,7 @@ impl Front {
             pool,
             servers,
             clients: RefCell::default(),
-            reported: reported::Known::default(),
+            reported: reported::ReportCache::default(),
             flights: flights::Flights::default(),
             short: RefCell::default(),
             loads: RefCell::default(),
@@ -198,7 +195,7 @@ impl Front {
         database: &str,
         user: &str,
         credentials: Credentials,
-    ) -> Result<Place, Refusal> {
+    ) -> Result<SessionTarget, Refusal> {
         let settings = self.settings();
         if !settings.has_database(database) {
             let what = format!("database \"{database}\" does not exist");
@@ -221,7 +218,7 @@ impl Front {
         let user_there: Arc<str> = user_there.into();
         let of = forced.map(|_| there.into());
         self.servers.credentials.borrow_mut().note(of, user_there.clone(), credentials);
-        Ok(Place {
+        Ok(SessionTarget {
             database: self.database(database, there, settings.plan_cache),
             user: user_there,
             client_user: user.into(),

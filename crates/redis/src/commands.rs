@@ -35,11 +35,11 @@ pub struct Spec {
 /// Where a command's keys are among its arguments, of which the name is number 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
-    /// It has none.
+    /// The command takes no key.
     None,
-    /// At this one.
+    /// One key, the argument of this number.
     At(u8),
-    /// The first two.
+    /// Two keys, the first two arguments.
     Two,
     /// From this one on, all.
     From(u8),
@@ -56,9 +56,9 @@ pub enum Keys {
     /// As `COMMAND` of a server has it: from this one on, to that one, which counts from the end
     /// where it is negative, each so far behind the one before.
     Range {
-        /// The first.
+        /// The number of the first key.
         first: u8,
-        /// The last.
+        /// The number of the last key; -1 is the last argument.
         last: i8,
         /// From one to the next, at least 1.
         step: u8,
@@ -92,11 +92,11 @@ pub enum Do {
     Script,
     /// `FUNCTION`, by its sub-command.
     Function,
-    /// Weir answers it.
+    /// Weir answers it and asks no server.
     Own(OwnCommand),
     /// It is about a transaction, and no step of one.
     Transaction(TransactionCommand),
-    /// `WAIT` and `WAITAOF`.
+    /// `WAIT` or `WAITAOF`, on the client's own connection.
     Wait,
     /// `SUBSCRIBE` and its like.
     Subscribe(Kind),
@@ -156,7 +156,7 @@ pub enum OwnCommand {
     Select,
     /// `SLOWLOG`.
     Slowlog,
-    /// `WEIR`, Weir's console.
+    /// `WEIR`, the commands of Weir's console.
     Weir,
 }
 
@@ -343,15 +343,14 @@ pub struct Positions {
     first: usize,
     end: usize,
     step: usize,
-    /// One more.
+    /// One more key, behind `STORE` or `STOREDIST`.
     also: Option<usize>,
 }
 
 impl Positions {
-    /// No key.
     pub const NONE: Self = Self { first: 1, end: 1, step: 1, also: None };
 
-    /// Each of them.
+    /// The numbers in their order, that of `STORE` last.
     pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
         (self.first..self.end).step_by(self.step).chain(self.also)
     }

@@ -14,9 +14,9 @@ use wire::resp::{
 /// What can be told to the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// What there is.
+    /// `WEIR HELP`: what commands there are.
     Help,
-    /// A table.
+    /// `WEIR SHOW` of this table.
     Show(Show),
     /// Hold back what clients ask.
     Pause,
@@ -29,11 +29,9 @@ pub enum Order {
 /// What can be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Show {
-    /// The servers.
     Backends,
-    /// Shared connections.
+    /// Lanes, and connections that clients have to themselves.
     Lanes,
-    /// Who is connected.
     Clients,
     /// What commands take, by server.
     Stats,
@@ -43,7 +41,7 @@ pub enum Show {
     Hot,
     /// Keys whose values are big.
     Big,
-    /// Append-only files.
+    /// Append-only files that Weir keeps.
     Aof,
 }
 

@@ -39,14 +39,14 @@ pub use masters::follow;
 pub use memory::ask_memory;
 pub use release::Release;
 pub use replicas::{Covers, read};
-pub use spread::{Hashing, Share, Spread, Wanted};
+pub use spread::{Hashing, Share, Spread, WantedServer};
 
 /// Servers with a number: a Cluster has at most 1,000 nodes. Beyond it, numbers of nodes that have
 /// left are given again.
 const SERVERS_MAX: usize = 2048;
 /// After so long nothing is on its way any more to a node that has left.
 const FORGOTTEN: Duration = Duration::from_secs(600);
-/// Stands for nobody.
+/// The number that stands for no node.
 const NOBODY: u16 = u16::MAX;
 
 /// The servers of a pool at a moment.
@@ -54,7 +54,7 @@ const NOBODY: u16 = u16::MAX;
 pub struct View {
     /// Another one each time.
     pub version: u64,
-    /// By their numbers.
+    /// The nodes, each at its number.
     pub nodes: Vec<Node>,
     /// Those that have keys, in an order that is the same for each Weir.
     pub holders: Vec<usize>,
@@ -210,12 +210,12 @@ pub struct Fleet {
 impl Fleet {
     /// Servers of which each has its own keys. They are in the order of the [`Health`].
     pub fn of_ring(
-        servers: Vec<Wanted>,
+        servers: Vec<WantedServer>,
         hashing: Hashing,
         health: Arc<Health>,
         allows_cleartext: bool,
     ) -> Arc<Self> {
-        let share = |(server, of): (usize, &Wanted)| Share {
+        let share = |(server, of): (usize, &WantedServer)| Share {
             name: Arc::clone(&of.server.name),
             weight: of.weight,
             server,

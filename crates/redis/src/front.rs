@@ -22,9 +22,9 @@ use crate::fleet::View;
 use crate::health::Health;
 use crate::hub::Hubs;
 use crate::metrics::Metrics;
-use crate::named::Named;
+use crate::named::NamedCommands;
 use crate::placement::{Distribution, slot};
-use crate::servers::{LeadsTo, Servers, Waiting};
+use crate::servers::{BlockedConnection, LeadsTo, Servers};
 use crate::settings::Settings;
 use crate::unknown::Unknown;
 use crate::users::Users;
@@ -41,7 +41,7 @@ pub struct InForce {
     /// Who may log in.
     pub users: Users,
     /// Commands beside Weir's own list.
-    pub commands: Named,
+    pub commands: NamedCommands,
     /// How many databases there are.
     pub databases: u32,
     /// The one in which a client begins.
@@ -62,7 +62,7 @@ impl InForce {
     pub fn new(settings: &Settings) -> Result<Self, String> {
         Ok(Self {
             users: Users::new(&settings.user, settings.read_from, settings.passes())?,
-            commands: Named::new(&settings.command),
+            commands: NamedCommands::new(&settings.command),
             // A Cluster has but one.
             databases: if settings.is_cluster() { 1 } else { settings.databases },
             database: settings.database,
@@ -76,7 +76,6 @@ impl InForce {
 /// Where a key belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Home {
-    /// The server's number.
     pub server: usize,
     /// Its slot, in a Cluster: a command has keys of one slot only.
     pub slot: Option<u16>,
@@ -96,9 +95,8 @@ pub struct Front {
     pub fabric: Rc<Fabric<Servers>>,
     /// Who is subscribed to what.
     pub hubs: Hubs,
-    /// What can change.
+    /// Settings that a reload may change.
     pub in_force: Arc<ArcSwap<InForce>>,
-    /// What is counted.
     pub metrics: Metrics,
     /// What it shares with those of other workers.
     pub shared: Arc<Shared>,
@@ -108,13 +106,12 @@ pub struct Front {
     pub checking: Semaphore,
     /// What is kept for operators.
     pub desk: Rc<Desk>,
-    /// The worker's clock.
     pub clock: CoarseClock,
     /// This worker, among all.
     pub worker: usize,
     /// How the servers are.
     health: Arc<Health>,
-    /// Of a ring.
+    /// Where keys are, if the pool is a ring.
     placing: Option<RefCell<Placing>>,
     /// The last change of who has keys that `placing` heeds.
     heeded: Cell<u64>,
@@ -168,7 +165,7 @@ impl Front {
 
     /// Where a client of this worker waits for what others do, by its number in the process. The
     /// connection is closed behind its answer.
-    pub fn waiting(&self, id: i64) -> Vec<Waiting> {
+    pub fn waiting(&self, id: i64) -> Vec<BlockedConnection> {
         let mut all = self.desk.clients().into_iter();
         let found = all.find(|(_, card)| i64::try_from(card.id) == Ok(id));
         let client = found.and_then(|(client, _)| self.fabric.client(client));

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flow::endpoint::Endpoint;
-use flow::front::{self, Addresses, BindError, Calls, Prepared, Share, Sockets};
+use flow::front::{self, Addresses, BindError, Calls, PreparedSettings, Share, Sockets};
 use flow::limit::Limit;
 use flow::memory::{self, Memory};
 use flow::tls::{ServerTls, TlsError};
@@ -29,7 +29,7 @@ use crate::replica::Follower;
 use crate::server_memory::ServerMemories;
 use crate::settings::{Settings, SettingsError};
 use crate::status::Status;
-use listening::{Listening, Sockets as Bound};
+use listening::{PoolListeners, Sockets as Bound};
 use serving::{Change, Served};
 
 /// What the status calls the addresses.
@@ -61,9 +61,9 @@ pub enum OpenError {
     Taken {
         /// Who is to have it.
         pool: String,
-        /// Where.
+        /// The address or the path of the socket.
         at: String,
-        /// Who has it.
+        /// The pool that has the address now.
         other: String,
     },
 }
@@ -73,7 +73,7 @@ pub struct Gateway {
     /// Those that are served, in the order of their settings.
     pools: Mutex<Vec<Arc<Pool>>>,
     /// Where they are served.
-    listening: Mutex<Listening>,
+    listening: Mutex<PoolListeners>,
     /// What is counted of pools that are there or have been, by their names.
     times: Mutex<HashMap<String, Times>>,
     /// The way to the workers, and what these hear until each attends to it.
@@ -234,7 +234,7 @@ impl front::Front for Gateway {
                 sockets.unix(path, settings.unix_mode())?;
             }
         }
-        *self.listening.lock() = Listening::new(&self.pools(), sockets.workers());
+        *self.listening.lock() = PoolListeners::new(&self.pools(), sockets.workers());
         Ok(())
     }
 
@@ -274,11 +274,11 @@ impl front::Front for Gateway {
         self.calls.leave(worker.index);
     }
 
-    fn prepare(self: &Arc<Self>, wanted: Settings) -> Result<Prepared<'_>, OpenError> {
+    fn prepare(self: &Arc<Self>, wanted: Settings) -> Result<PreparedSettings<'_>, OpenError> {
         wanted.validate()?;
         let tls = self.tls.as_ref().map(ServerTls::renew).transpose()?;
         let changes = self.changes(&wanted)?;
-        Ok(Prepared::new(move || {
+        Ok(PreparedSettings::new(move || {
             if let Some(tls) = tls {
                 tls.put_in_force();
             }

@@ -25,7 +25,7 @@ mod tests;
 use std::sync::Arc;
 
 use ::watch::metrics::Registry;
-use flow::front::{Front, Prepared};
+use flow::front::{Front, PreparedSettings};
 use serde::Serialize;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -79,8 +79,8 @@ impl Front for Guard {
     type Settings = Settings;
     type Error = OpenError;
 
-    fn prepare(self: &Arc<Self>, wanted: Settings) -> Result<Prepared<'_>, OpenError> {
-        Ok(Prepared::new(move || {
+    fn prepare(self: &Arc<Self>, wanted: Settings) -> Result<PreparedSettings<'_>, OpenError> {
+        Ok(PreparedSettings::new(move || {
             let is_same = wanted.guard == self.settings;
             self.wanted.send_replace(wanted);
             match is_same {

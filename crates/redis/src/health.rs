@@ -28,7 +28,7 @@ const WORDS_MAX: usize = 256;
 /// The servers of a pool, by their numbers.
 #[derive(Debug)]
 pub struct Health {
-    known: Mutex<Known>,
+    known: Mutex<HealthOfServers>,
     /// Counts the changes of who has keys.
     changes: AtomicU64,
     /// When the next one comes back, in milliseconds since `begun`.
@@ -39,7 +39,7 @@ pub struct Health {
 }
 
 #[derive(Debug)]
-struct Known {
+struct HealthOfServers {
     counts: Vec<Counts>,
     /// The names that servers are counted by.
     names: HashSet<String>,
@@ -58,7 +58,7 @@ struct Counts {
     ejected: Gauge,
 }
 
-impl Known {
+impl HealthOfServers {
     /// By which name a server is counted: those of a Cluster come and go.
     fn shown<'a>(&mut self, name: &'a str) -> &'a str {
         if self.names.len() >= SERVERS_MAX && !self.names.contains(name) {
@@ -112,7 +112,7 @@ impl Health {
         let counts = names.iter().map(|name| Counts::new(pool, name, registry)).collect();
         let ejections = Ejections::new(names.len(), rule);
         Self {
-            known: Mutex::new(Known {
+            known: Mutex::new(HealthOfServers {
                 counts,
                 names: names.iter().map(|name| (*name).to_owned()).collect(),
                 ejections,
@@ -215,7 +215,7 @@ impl Health {
         }
     }
 
-    fn changed(&self, known: &Known) {
+    fn changed(&self, known: &HealthOfServers) {
         let ejections = &known.ejections;
         let there = known.counts.iter().enumerate().filter(|(_, counts)| !counts.has_left);
         for (server, counts) in there {
@@ -236,7 +236,7 @@ impl Health {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(NEVER)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, HealthOfServers> {
         self.known.lock()
     }
 }

@@ -228,7 +228,7 @@ impl Hub {
 struct Step {
     link: Rc<Link>,
     name: Name,
-    /// By which connection.
+    /// The number of the connection that it was asked on.
     epoch: u64,
 }
 

@@ -30,13 +30,13 @@ pub enum NutcrackerError {
     /// The file is longer than [`FILE_BYTES_MAX`].
     #[error("the file has {bytes} bytes, of {FILE_BYTES_MAX} at most")]
     TooLong {
-        /// Its length.
+        /// The length of the file, in bytes.
         bytes: usize,
     },
     /// Outside of any pool, something is not as it has to be.
     #[error("line {line}: {what}")]
     File {
-        /// Where.
+        /// The number of the line, from 1.
         line: usize,
         /// What is wrong there.
         what: String,
@@ -44,9 +44,9 @@ pub enum NutcrackerError {
     /// A pool as a whole is wrong.
     #[error("line {line}: pool \"{pool}\" {what}")]
     Pool {
-        /// Where it begins.
+        /// The number of the pool's first line, from 1.
         line: usize,
-        /// Its name.
+        /// The name of the pool.
         pool: String,
         /// What is wrong with it.
         what: String,
@@ -54,11 +54,11 @@ pub enum NutcrackerError {
     /// A key of a pool is wrong.
     #[error("line {line}: pool \"{pool}\": \"{key}\" {what}")]
     Key {
-        /// Where.
+        /// The number of the line, from 1.
         line: usize,
-        /// The pool's name.
+        /// The name of the pool.
         pool: String,
-        /// The key.
+        /// The key as the file has it.
         key: String,
         /// What is wrong with it.
         what: String,

@@ -16,7 +16,7 @@ const COUNTED_MAX: usize = 256;
 
 /// Commands that are in force beside the list.
 #[derive(Debug, Default)]
-pub struct Named(HashMap<Box<[u8]>, (Numbered, bool)>);
+pub struct NamedCommands(HashMap<Box<[u8]>, (Numbered, bool)>);
 
 /// How many numbers there are for commands: one more than have names.
 pub fn numbers() -> usize {
@@ -33,7 +33,7 @@ pub fn name_of(number: usize) -> Option<&'static str> {
     all.get(at).map(|spec| spec.name)
 }
 
-impl Named {
+impl NamedCommands {
     /// Those of the settings, which were found to be right.
     pub fn new(settings: &[CommandSettings]) -> Self {
         let named = |of: &CommandSettings| {
@@ -86,8 +86,8 @@ fn kept(of: &CommandSettings) -> Numbered {
 mod tests {
     use super::*;
 
-    fn named(lines: &str) -> Named {
-        Named::new(&[toml::from_str(lines).unwrap()])
+    fn named(lines: &str) -> NamedCommands {
+        NamedCommands::new(&[toml::from_str(lines).unwrap()])
     }
 
     #[test]
@@ -103,6 +103,6 @@ mod tests {
         // The same again is the same, so that reloads take no memory.
         let again = named("name = \"JSON.GET\"\nreads = true");
         assert!(std::ptr::eq(again.find(b"json.get").unwrap().0, spec));
-        assert!(Named::default().find(b"json.get").is_none());
+        assert!(NamedCommands::default().find(b"json.get").is_none());
     }
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use watch::metrics::Registry;
 
 use crate::desk::Desk;
-use crate::fleet::{self, Fleet, Hashing, Wanted};
+use crate::fleet::{self, Fleet, Hashing, WantedServer};
 use crate::front::{Call, Front, InForce, Shared};
 use crate::health::Health;
 use crate::hub::{self, Hubs};
@@ -60,7 +60,6 @@ pub struct PoolError {
 pub struct Pool {
     /// What its workers share.
     pub shared: Arc<Shared>,
-    /// What is counted.
     pub metrics: Metrics,
     /// Where connections to its servers are counted.
     pub counts: Counts,
@@ -72,7 +71,7 @@ pub struct Pool {
 pub struct Ready {
     settings: Settings,
     in_force: InForce,
-    servers: Vec<Wanted>,
+    servers: Vec<WantedServer>,
     fixed: Vec<String>,
 }
 
@@ -263,17 +262,17 @@ fn servers(
     pool: &str,
     settings: &Settings,
     is_known: &dyn Fn(&BackendSettings, &Server) -> bool,
-) -> Result<Vec<Wanted>, PoolError> {
+) -> Result<Vec<WantedServer>, PoolError> {
     let wrong = |what: String| PoolError { pool: pool.to_owned(), what };
     let wanted = |of: &BackendSettings| {
         let server = Server::new(of)?;
         let server = if settings.servers_know_users() { server.knowing_users() } else { server };
         let is_known = is_known(of, &server);
-        Ok::<_, String>(Wanted { server, weight: of.weight, is_known })
+        Ok::<_, String>(WantedServer { server, weight: of.weight, is_known })
     };
-    let wanted: Result<Vec<Wanted>, String> = settings.backend.iter().map(wanted).collect();
+    let wanted: Result<Vec<WantedServer>, String> = settings.backend.iter().map(wanted).collect();
     let wanted = wanted.map_err(wrong)?;
-    match settings.is_cluster() || Wanted::have_keys(&wanted, Hashing::new(settings)) {
+    match settings.is_cluster() || WantedServer::have_keys(&wanted, Hashing::new(settings)) {
         true => Ok(wanted),
         false => Err(wrong("the weights leave no server any key".to_owned())),
     }

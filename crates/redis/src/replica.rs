@@ -46,7 +46,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use ::watch::metrics::Registry;
 use flow::backoff::Backoff;
-use flow::front::{Front, Prepared};
+use flow::front::{Front, PreparedSettings};
 use serde::Serialize;
 use tokio::sync::{oneshot, watch};
 
@@ -423,8 +423,8 @@ impl Front for Follower {
     type Settings = AofSettings;
     type Error = OpenError;
 
-    fn prepare(self: &Arc<Self>, wanted: AofSettings) -> Result<Prepared<'_>, OpenError> {
-        Ok(Prepared::new(move || match wanted == self.settings {
+    fn prepare(self: &Arc<Self>, wanted: AofSettings) -> Result<PreparedSettings<'_>, OpenError> {
+        Ok(PreparedSettings::new(move || match wanted == self.settings {
             true => Vec::new(),
             false => vec!["[redis.aof]".to_owned()],
         }))

@@ -30,13 +30,13 @@ type Sha = [u8; 40];
 /// The scripts of all workers.
 #[derive(Debug, Default)]
 pub struct Scripts {
-    kept: Mutex<Kept>,
+    kept: Mutex<ScriptCache>,
     /// How often some of them were forgotten.
     forgotten: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct ScriptCache {
     by_sha: HashMap<Sha, Arc<[u8]>>,
     /// From the oldest to the newest.
     order: VecDeque<Sha>,
@@ -45,7 +45,7 @@ struct Kept {
 
 /// What one worker knows to be kept, so that a script that comes often costs no lock.
 #[derive(Debug)]
-pub struct Seen {
+pub struct KnownScripts {
     scripts: Arc<Scripts>,
     /// As of this number of times that some were forgotten.
     seen: RefCell<(u64, HashSet<Arc<[u8]>>)>,
@@ -78,11 +78,11 @@ impl Scripts {
 
     /// A client has the servers forget theirs.
     fn forget_all(&self) {
-        *self.kept() = Kept::default();
+        *self.kept() = ScriptCache::default();
         self.forgotten.fetch_add(1, Ordering::Release);
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, ScriptCache> {
         self.kept.lock()
     }
 }
@@ -166,7 +166,7 @@ fn concern(command: &Command<'_>) -> Option<Concern> {
     }
 }
 
-impl Seen {
+impl KnownScripts {
     /// Nothing is known to be kept yet.
     pub fn new(scripts: Arc<Scripts>) -> Self {
         Self { scripts, seen: RefCell::default() }

@@ -51,9 +51,8 @@ pub struct Server {
 /// What lanes are alike for: a server, a database of it, and the protocol's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The server's number.
+    /// The number of the server.
     pub server: usize,
-    /// The database's number.
     pub database: u32,
     /// What the server answers in.
     pub version: Version,
@@ -73,7 +72,7 @@ impl Place {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{words}")]
 pub struct ServerError {
-    /// Why.
+    /// Why, in words for the client.
     pub words: Rc<str>,
     /// The server has said so itself: it is there.
     pub is_refusal: bool,
@@ -307,7 +306,7 @@ pub struct Connection {
 /// What a server knows a connection by, as far as it tells that.
 #[derive(Debug, Default)]
 pub struct Identity {
-    /// Its number there.
+    /// The connection's number at the server (`CLIENT ID`), if it tells that.
     pub id: Option<i64>,
     /// The server is told to let go whoever waits there, which may come late: nobody else is to
     /// have the connection.

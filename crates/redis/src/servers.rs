@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use flow::lane::{Protocol, Step, What};
-use flow::lanes::Known;
+use flow::lanes::ServerRecord;
 use flow::pool::Budget;
 use flow::service::{Again, Fabric, Judge, Request, Service, Took, Unanswered};
 use wire::resp::{Command, Piece, Replies, announced, put_error};
@@ -23,7 +23,7 @@ use wire::resp::{Command, Piece, Replies, announced, put_error};
 use crate::desk::Desk;
 use crate::fleet::{Fleet, Node, View};
 use crate::metrics::times::{ServerTimes, Times};
-use crate::scripts::{self, Scripts, Seen};
+use crate::scripts::{self, KnownScripts, Scripts};
 use crate::server::{Connection, Identity, Place, ServerError};
 use crate::topology::redirect::Redirect;
 use accounts::{Account, Accounts};
@@ -47,7 +47,7 @@ pub struct Servers {
     places: Places,
     /// What connections of clients' users count towards.
     budgets: Budgets,
-    scripts: Seen,
+    scripts: KnownScripts,
     /// Places from which commands were sent on since that was heeded.
     left: RefCell<Vec<usize>>,
     counts: Counts,
@@ -67,7 +67,7 @@ impl Servers {
         let view = Rc::new(RefCell::new(fleet.view()));
         let (accounts, places, budgets) =
             (Accounts::default(), Places::default(), Budgets::new(user_connections));
-        let (scripts, left) = (Seen::new(scripts), RefCell::default());
+        let (scripts, left) = (KnownScripts::new(scripts), RefCell::default());
         let counts = Counts::new(times);
         Self { fleet, view, worker, accounts, places, budgets, scripts, left, counts, desk }
     }
@@ -218,7 +218,7 @@ impl Servers {
     }
 }
 
-/// Where replies end.
+/// Finds where each reply of a server ends.
 #[derive(Debug, Default)]
 pub struct Ends {
     replies: Replies,
@@ -256,8 +256,8 @@ pub struct LeadsTo {
 
 /// Where a client waits for what others do.
 #[derive(Debug, Clone, Copy)]
-pub struct Waiting {
-    /// The server's number.
+pub struct BlockedConnection {
+    /// The number of the server.
     pub server: usize,
     /// Which of those that have had it.
     pub incarnation: u64,
@@ -268,13 +268,17 @@ pub struct Waiting {
 impl LeadsTo {
     /// Where whoever waits there does so, to have the server let it go: nobody else is to have the
     /// connection after it.
-    pub fn spend(&self) -> Waiting {
+    pub fn spend(&self) -> BlockedConnection {
         self.identity.is_spent.store(true, Ordering::Relaxed);
-        Waiting { server: self.server, incarnation: self.incarnation, id: self.identity.id }
+        BlockedConnection {
+            server: self.server,
+            incarnation: self.incarnation,
+            id: self.identity.id,
+        }
     }
 }
 
-impl Known for LeadsTo {
+impl ServerRecord for LeadsTo {
     #[inline]
     fn is_current(&self) -> bool {
         self.view.borrow().incarnation(self.server) == Some(self.incarnation)

@@ -5,10 +5,10 @@ use watch::latencies::Latency;
 
 use crate::server_memory::ServerMemory;
 
-/// What goes on.
+/// The state of the Redis gateway, as the status page shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Clients connected now.
+    /// Clients that are connected now.
     pub connections: u64,
     /// Commands since the start.
     pub commands: u64,
@@ -34,14 +34,14 @@ pub struct SentinelQuestion {
     pub master: String,
 }
 
-/// A server.
+/// One server, as the status page shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Backend {
     /// Its pool; `redis` is the one of `[redis]` itself.
     pub pool: String,
-    /// Its name.
+    /// Its name in the configuration.
     pub name: String,
-    /// Where it is.
+    /// The URL that Weir reaches it by.
     pub url: String,
     /// Who is asked where it is, until that is known; absent where its settings say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

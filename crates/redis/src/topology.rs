@@ -13,6 +13,5 @@ pub mod replication;
 pub struct At {
     /// Its host; `None`: that of the node which says so.
     pub host: Option<String>,
-    /// Its port.
     pub port: u16,
 }

@@ -34,12 +34,12 @@ pub struct Fact {
 }
 
 /// What was said of a command, and when; `None`: that there is none.
-type Said = (Instant, Option<Fact>);
+type RememberedFact = (Instant, Option<Fact>);
 
 /// What one worker remembers, and how many it may run at once.
 #[derive(Debug)]
 pub struct Unknown {
-    facts: RefCell<HashMap<Box<[u8]>, Said>>,
+    facts: RefCell<HashMap<Box<[u8]>, RememberedFact>>,
     /// Permits to run one.
     pub running: Semaphore,
 }

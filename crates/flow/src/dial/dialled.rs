@@ -85,7 +85,7 @@ impl End {
 type Ends = (End, End);
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenConnections {
     /// All that were dialled and are open.
     dialled: HashMap<Ends, Weak<Dialled>>,
     /// The last that were accepted.
@@ -95,7 +95,7 @@ struct Open {
 struct Watched {
     /// In milliseconds; 0 is none.
     limit: AtomicU64,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
     is_running: AtomicBool,
     ended: Counter,
 }
@@ -202,7 +202,7 @@ impl Watched {
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock()
     }
 

@@ -118,7 +118,7 @@ pub struct DialError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{address} did not take a connection within {limit:?}")]
 pub struct Late {
-    /// Where.
+    /// The server's address, as it is shown.
     pub address: String,
     /// How long it might take.
     pub limit: Duration,

@@ -36,20 +36,20 @@ pub(super) struct Acceptor<H> {
 }
 
 /// What is to be undone when a connection ends, however it ends.
-struct Held {
+struct ConnectionGuard {
     counts: Counts,
     _permit: Permit,
     _guard: Guard,
 }
 
-impl Held {
+impl ConnectionGuard {
     fn new(counts: Counts, permit: Permit, guard: Guard) -> Self {
         counts.open.inc();
         Self { counts, _permit: permit, _guard: guard }
     }
 }
 
-impl Drop for Held {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.counts.open.dec();
         if std::thread::panicking() {
@@ -59,7 +59,7 @@ impl Drop for Held {
 }
 
 /// A listening socket on its worker.
-pub(crate) trait Listening {
+pub(crate) trait ClientListener {
     /// Where a client comes from.
     type Peer: fmt::Debug + 'static;
 
@@ -76,7 +76,7 @@ pub(crate) trait Listening {
     fn empty(self) -> io::Result<Vec<(Socket, Self::Peer)>>;
 }
 
-impl Listening for TcpListener {
+impl ClientListener for TcpListener {
     type Peer = SocketAddr;
 
     async fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
@@ -119,7 +119,7 @@ impl<H> Acceptor<H> {
 
     pub(super) async fn run<L, F>(&self, listener: L) -> io::Result<()>
     where
-        L: Listening,
+        L: ClientListener,
         H: Fn(Stream, L::Peer) -> F + 'static,
         F: Future<Output = ()> + 'static,
     {
@@ -157,7 +157,7 @@ impl<H> Acceptor<H> {
     /// Admits whoever is not this process itself, which would answer itself for ever.
     fn admit_stranger<L, F>(&self, socket: Socket, peer: L::Peer)
     where
-        L: Listening,
+        L: ClientListener,
         H: Fn(Stream, L::Peer) -> F + 'static,
         F: Future<Output = ()> + 'static,
     {
@@ -188,7 +188,7 @@ impl<H> Acceptor<H> {
             counts.refused.inc();
             return self.refuse(socket);
         };
-        let held = Held::new(counts, permit, self.worker.drain.guard());
+        let held = ConnectionGuard::new(counts, permit, self.worker.drain.guard());
         let handle = Rc::clone(&self.handle);
         let opened = self.worker.connections.open(&self.limits, address);
         let stream = Stream::plain(socket, opened);
@@ -238,7 +238,7 @@ impl<H> Acceptor<H> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer;
 
-impl Listening for UnixListener {
+impl ClientListener for UnixListener {
     type Peer = Peer;
 
     async fn accept(&self) -> io::Result<(Socket, Peer)> {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use watch::metrics::Registry;
 
-use super::{Addresses, BindError, Front, Prepared, Reload, Share, Sockets};
+use super::{Addresses, BindError, Front, PreparedSettings, Reload, Share, Sockets};
 use crate::workers::{Worker, Workers};
 
 /// Why nothing is served.
@@ -102,8 +102,8 @@ impl<S: 'static> Fronts<S> {
     /// What the settings of one can't be used for; nothing has changed then.
     pub fn reload(&self, wanted: &S) -> Result<Vec<String>, String> {
         let prepared = self.0.iter().map(|front| front.prepare(wanted));
-        let prepared: Vec<Option<Prepared<'_>>> = prepared.collect::<Result<_, _>>()?;
-        Ok(prepared.into_iter().flatten().flat_map(Prepared::put_in_force).collect())
+        let prepared: Vec<Option<PreparedSettings<'_>>> = prepared.collect::<Result<_, _>>()?;
+        Ok(prepared.into_iter().flatten().flat_map(PreparedSettings::put_in_force).collect())
     }
 
     /// What operators ask a front to reload; closed where none takes that.
@@ -164,7 +164,7 @@ trait Member<S>: Send + Sync {
     fn bind(&self, sockets: &mut Sockets) -> Result<(), BindError>;
     fn announce(&self, addresses: &Addresses, workers: usize);
     fn run(&self, share: Share, worker: Worker) -> Run;
-    fn prepare(&self, wanted: &S) -> Result<Option<Prepared<'_>>, String>;
+    fn prepare(&self, wanted: &S) -> Result<Option<PreparedSettings<'_>>, String>;
     fn reload_by(&self, ask: mpsc::Sender<Reload>);
     fn ready(&self) -> Result<(), String>;
     fn status(&self) -> Value;
@@ -193,7 +193,7 @@ impl<F: Front, S> Member<S> for Entry<F, S> {
         Box::pin(Arc::clone(&self.front).run(share, worker))
     }
 
-    fn prepare(&self, wanted: &S) -> Result<Option<Prepared<'_>>, String> {
+    fn prepare(&self, wanted: &S) -> Result<Option<PreparedSettings<'_>>, String> {
         let section = (self.section)(wanted);
         let prepared = section.map(|wanted| self.front.prepare(wanted));
         prepared.transpose().map_err(|error| format!("[{}]: {error}", F::NAME))

@@ -17,7 +17,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// None yet.
+    /// Serves on this worker; it accepts nobody before the first call of another method.
     pub fn new(worker: &Worker) -> Self {
         Self { worker: worker.clone(), tasks: JoinSet::new() }
     }

@@ -13,7 +13,7 @@ pub enum BindError {
     /// A TCP or UDP address.
     #[error(transparent)]
     Address(#[from] tcp::BindError),
-    /// A Unix socket.
+    /// A Unix socket could not be bound.
     #[error(transparent)]
     Unix(#[from] unix::BindError),
 }
@@ -21,11 +21,11 @@ pub enum BindError {
 /// One worker's share of a front's sockets, each kind in the order in which it was bound.
 #[derive(Debug, Default)]
 pub struct Share {
-    /// TCP.
+    /// Sockets that accept TCP connections.
     pub tcp: Vec<tcp::Listener>,
-    /// Unix sockets.
+    /// Unix sockets that accept connections.
     pub unix: Vec<unix::Listener>,
-    /// UDP.
+    /// Sockets that take UDP datagrams.
     pub udp: Vec<udp::Socket>,
 }
 

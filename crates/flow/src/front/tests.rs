@@ -85,11 +85,11 @@ impl Front for Greeter {
         self.calls.leave(worker.index);
     }
 
-    fn prepare(self: &Arc<Self>, wanted: String) -> Result<Prepared<'_>, NoGreeting> {
+    fn prepare(self: &Arc<Self>, wanted: String) -> Result<PreparedSettings<'_>, NoGreeting> {
         if wanted.is_empty() {
             return Err(NoGreeting);
         }
-        Ok(Prepared::new(move || {
+        Ok(PreparedSettings::new(move || {
             *self.greeting.lock() = wanted;
             vec!["greeting-of-old".to_owned()]
         }))
@@ -122,9 +122,9 @@ impl Front for Follower {
         note(&self.0, "follower drained");
     }
 
-    fn prepare(self: &Arc<Self>, (): ()) -> Result<Prepared<'_>, NoGreeting> {
+    fn prepare(self: &Arc<Self>, (): ()) -> Result<PreparedSettings<'_>, NoGreeting> {
         note(&self.0, "follower prepared");
-        Ok(Prepared::new(|| {
+        Ok(PreparedSettings::new(|| {
             note(&self.0, "follower took over");
             Vec::new()
         }))

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::handle::Shared;
+use super::handle::SharedLane;
 use super::patience::{Outcome, Patience, Reply};
-use super::{Broken, Event, Handle, Limits, Orphan, Protocol};
+use super::{Event, Handle, Limits, Orphan, Protocol, ProtocolError};
 use crate::outlet::Together;
 use crate::scratch::Scratch;
 
 /// Reads in a row before the worker's other tasks have their turn.
 const TURN: usize = 4;
-const TOO_LARGE: Broken = Broken("it sent a message larger than may be held");
+const TOO_LARGE: ProtocolError = ProtocolError("it sent a message larger than may be held");
 
 /// Where a lane's replies go. Called while the lane is at work: what it does with the lane's own
 /// [`Handle`] is limited to looking, [`quarantine`](Handle::quarantine) and
@@ -95,22 +95,22 @@ pub trait Owner<T> {
 pub enum Why {
     /// In quarantine, and all requests were answered: the connection is as good as before.
     Drained,
-    /// By [`Handle::close`].
+    /// Its owner called [`Handle::close`].
     Closed,
     /// The server closed the connection.
     Eof,
-    /// The connection failed.
+    /// Reading from the connection or writing to it failed.
     Failed(io::Error),
     /// Others waited for too long behind a large reply that reached nobody.
     OutOfPatience,
     /// The server sent what it must not have sent.
-    Broken(Broken),
+    Broken(ProtocolError),
 }
 
 /// What is left of a lane.
 #[derive(Debug)]
-pub struct Ended<T, S> {
-    /// Why it ended.
+pub struct LaneEnd<T, S> {
+    /// What ended the lane, whose requests may be left without replies.
     pub why: Why,
     /// Its connection, of use when it was [`Drained`](Why::Drained).
     pub io: S,
@@ -132,7 +132,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     O: Owner<T>,
 {
-    let shared = Shared::new(protocol, limits);
+    let shared = SharedLane::new(protocol, limits);
     let handle = Handle::new(&shared);
     let unread = limits.unread;
     let patience = Patience::new(limits.patience, limits.patience_with_large);
@@ -157,7 +157,7 @@ pub struct Driver<P, T, S, O> {
 
 /// All of a driver but the connection.
 struct Work<P, T, O> {
-    shared: Rc<Shared<P, T>>,
+    shared: Rc<SharedLane<P, T>>,
     owner: O,
     scratch: Scratch,
     /// What the protocol wants to see again with more behind it.
@@ -178,7 +178,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
     O: Owner<T>,
 {
-    type Output = Ended<T, S>;
+    type Output = LaneEnd<T, S>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
@@ -378,11 +378,11 @@ impl<P: Protocol, T, O: Owner<T>> Work<P, T, O> {
         received.map_err(Why::Broken)
     }
 
-    fn end<S>(&mut self, why: Why, io: S) -> Ended<T, S> {
+    fn end<S>(&mut self, why: Why, io: S) -> LaneEnd<T, S> {
         self.shared.closed.set(true);
         let orphans = self.shared.lane.borrow_mut().orphans().collect();
         self.shared.depth.set(0);
-        Ended { why, io, orphans }
+        LaneEnd { why, io, orphans }
     }
 }
 

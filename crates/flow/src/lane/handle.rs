@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::{Full, Lane, Limits, Placement, Protocol};
 
 /// What users and the lane's task share.
-pub(super) struct Shared<P, T> {
+pub(super) struct SharedLane<P, T> {
     pub(super) lane: RefCell<Lane<P, T>>,
     /// As of the last push or chunk: it can be read while a reply is handed over.
     pub(super) depth: Cell<usize>,
@@ -29,7 +29,7 @@ pub(super) struct Shared<P, T> {
     handles: Cell<usize>,
 }
 
-impl<P: Protocol, T> Shared<P, T> {
+impl<P: Protocol, T> SharedLane<P, T> {
     pub(super) fn new(protocol: P, limits: Limits) -> Rc<Self> {
         Rc::new(Self {
             lane: RefCell::new(Lane::new(protocol, limits)),
@@ -47,7 +47,7 @@ impl<P: Protocol, T> Shared<P, T> {
     }
 }
 
-impl<P, T> Shared<P, T> {
+impl<P, T> SharedLane<P, T> {
     /// Whether requests are taken, where there is room.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
@@ -73,10 +73,10 @@ impl<P, T> Shared<P, T> {
 
 /// A lane, to put requests on. Clones are the same lane; when the last goes, the lane ends as by
 /// [`quarantine`](Self::quarantine).
-pub struct Handle<P, T>(Rc<Shared<P, T>>);
+pub struct Handle<P, T>(Rc<SharedLane<P, T>>);
 
 impl<P: Protocol, T> Handle<P, T> {
-    pub(super) fn new(shared: &Rc<Shared<P, T>>) -> Self {
+    pub(super) fn new(shared: &Rc<SharedLane<P, T>>) -> Self {
         shared.handles.set(shared.handles.get() + 1);
         Self(Rc::clone(shared))
     }
@@ -156,7 +156,7 @@ impl<P: Protocol, T> Handle<P, T> {
         self.0.wanted.set(true);
     }
 
-    /// See [`Lane::may_grow`].
+    /// Whether more of the last request may still be sent; see [`Lane::may_grow`].
     pub fn may_grow(&self) -> bool {
         self.0.lane.try_borrow().is_ok_and(|lane| lane.may_grow())
     }
@@ -183,7 +183,7 @@ impl<P: Protocol, T> Handle<P, T> {
         self.0.lane.try_borrow().map_or(0, |lane| lane.unsent())
     }
 
-    /// See [`Lane::head_age`].
+    /// How long the request at the head has been running; see [`Lane::head_age`].
     #[inline]
     pub fn head_age(&self, now: Instant) -> Option<Duration> {
         self.0.lane.try_borrow().ok()?.head_age(now)

@@ -38,7 +38,7 @@ pub(super) struct Reply {
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Read on.
+    /// Read the server's next bytes.
     Read,
     /// Read nothing: the task is woken when that changes.
     Wait,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::sharing::{JoinableRequests, Joiners, JoinersReply, hash};
-use super::{Broken, Event, Fate, Full, Limits, Orphan, Placement, Protocol, What};
+use super::{Event, Fate, Full, Limits, Orphan, Placement, Protocol, ProtocolError, What};
 use crate::buffer::Buffer;
 
 /// Memory of the outgoing buffer that an idle lane keeps.
@@ -37,7 +37,7 @@ pub struct Lane<P, T> {
     /// More of the last request is to come.
     growing: bool,
     quarantined: bool,
-    broken: Option<Broken>,
+    broken: Option<ProtocolError>,
     /// How many requests were answered: the number of the head.
     answered: u64,
     joinable: JoinableRequests,
@@ -215,7 +215,7 @@ impl<P: Protocol, T> Lane<P, T> {
         bytes: &[u8],
         now: Instant,
         mut on: impl FnMut(Event<'_, '_, T>),
-    ) -> Result<usize, Broken> {
+    ) -> Result<usize, ProtocolError> {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
@@ -314,9 +314,9 @@ impl<P: Protocol, T> Lane<P, T> {
         self.head_bytes = 0;
     }
 
-    fn break_with(&mut self, why: &'static str) -> Broken {
+    fn break_with(&mut self, why: &'static str) -> ProtocolError {
         self.quarantined = true;
-        *self.broken.insert(Broken(why))
+        *self.broken.insert(ProtocolError(why))
     }
 
     /// Whether so much of the head's reply has come that nobody should wait behind the rest.

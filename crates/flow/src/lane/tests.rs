@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::{Broken, Event, Fate, Full, Lane, Limits, Orphan, Protocol, Step, What};
+use super::{Event, Fate, Full, Lane, Limits, Orphan, Protocol, ProtocolError, Step, What};
 
 /// Each byte is a message: a capital ends a reply, `!` is for nobody, `#` breaks the lane. `(`
 /// wants to be seen together with the byte behind it, which then counts.
@@ -49,7 +49,7 @@ fn send(lane: &mut Letterbox) {
 
 /// What came of `bytes`: `3:ab` is a piece for ticket 3, `3:ab.` its last, `4=ab` all of it for one
 /// that had joined, `-:!` for nobody.
-fn receive(lane: &mut Letterbox, bytes: &[u8]) -> (Vec<String>, Result<usize, Broken>) {
+fn receive(lane: &mut Letterbox, bytes: &[u8]) -> (Vec<String>, Result<usize, ProtocolError>) {
     let mut seen = Vec::new();
     let used = lane.received(bytes, Instant::now(), |event| {
         seen.push(match event {

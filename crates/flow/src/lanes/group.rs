@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::opening::REST;
 use super::turns::Turns;
-use super::{Known, Lane, Limits, Picked, Turn};
+use super::{Lane, Limits, Picked, ServerRecord, Turn};
 use crate::lane::{Handle, Protocol};
 
 /// A line of fewer requests is as good as an empty one: each wake of a server process costs more
@@ -59,8 +59,8 @@ struct Failed<E> {
     why: Option<E>,
 }
 
-impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
-    /// No lanes yet.
+impl<P: Protocol, T, K: ServerRecord, E: Clone> Group<P, T, K, E> {
+    /// A group without lanes, the first of which is opened for the first request.
     pub fn new(limits: Limits) -> Self {
         Self {
             lanes: RefCell::default(),

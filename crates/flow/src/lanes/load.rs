@@ -17,7 +17,7 @@ pub struct Load {
 
 /// One request that is under way.
 #[derive(Debug)]
-pub struct Loaded(Rc<Cell<usize>>);
+pub struct RequestUnderWay(Rc<Cell<usize>>);
 
 impl Load {
     /// None yet, of a server that counts what it is asked.
@@ -25,7 +25,7 @@ impl Load {
         Self { under_way: Rc::default(), asked }
     }
 
-    /// How many.
+    /// How many requests are under way now.
     #[inline]
     pub fn get(&self) -> usize {
         self.under_way.get()
@@ -33,14 +33,14 @@ impl Load {
 
     /// One more, until it is dropped.
     #[inline]
-    pub fn one(&self) -> Loaded {
+    pub fn one(&self) -> RequestUnderWay {
         self.under_way.set(self.under_way.get() + 1);
         self.asked.inc();
-        Loaded(self.under_way.clone())
+        RequestUnderWay(self.under_way.clone())
     }
 }
 
-impl Drop for Loaded {
+impl Drop for RequestUnderWay {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
@@ -62,7 +62,7 @@ impl Norm {
         self.0.set(known - known / 64 + ran / 64);
     }
 
-    /// The average.
+    /// The moving average, in which a new time weighs a 64th.
     #[inline]
     pub fn get(&self) -> Duration {
         Duration::from_nanos(self.0.get())

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Group, Known, Lane};
+use super::{Group, Lane, ServerRecord};
 use crate::lane::{self, Limits, Orphan, Owner, Protocol, Why};
 use crate::scratch::Scratch;
 
@@ -22,20 +22,20 @@ const WAITED_MAX: Duration = Duration::from_millis(50);
 /// Opens the lanes of a group and keeps what the protocol knows of their server. Made for one
 /// lane, with which it lives and ends.
 pub trait Opener: Sized + 'static {
-    /// Where replies end.
+    /// What says where a reply ends.
     type Protocol: Protocol + 'static;
     /// What goes along with a request.
     type Ticket: 'static;
     /// What is known of the server.
-    type Known: Known + 'static;
+    type Server: ServerRecord + 'static;
     /// Why it can not be reached.
     type Error: Clone + 'static;
     /// A connection that is ready for requests.
     type Connection: AsyncRead + AsyncWrite + Unpin + 'static;
-    /// Where replies go.
+    /// What takes replies, each with the ticket of its request.
     type Owner: Owner<Self::Ticket> + 'static;
 
-    /// The group.
+    /// The group that gets the lane.
     fn group(&self) -> &GroupOf<Self>;
 
     /// Whether there is room for one more lane.
@@ -45,7 +45,7 @@ pub trait Opener: Sized + 'static {
     }
 
     /// Opens a connection up to where requests may be sent.
-    fn open(&self) -> impl Future<Output = Result<Opened<Self>, NotOpened<Self::Error>>>;
+    fn open(&self) -> impl Future<Output = Result<LaneParts<Self>, NotOpened<Self::Error>>>;
 
     /// How long no lane is opened after one could not be, for this reason.
     fn rest(&self, why: &Self::Error) -> Duration {
@@ -67,30 +67,30 @@ pub trait Opener: Sized + 'static {
 }
 
 /// A lane that an opener opens.
-pub type LaneOf<O> = Lane<<O as Opener>::Protocol, <O as Opener>::Ticket, <O as Opener>::Known>;
+pub type LaneOf<O> = Lane<<O as Opener>::Protocol, <O as Opener>::Ticket, <O as Opener>::Server>;
 
 /// A group of lanes that an opener opens.
 pub type GroupOf<O> = Group<
     <O as Opener>::Protocol,
     <O as Opener>::Ticket,
-    <O as Opener>::Known,
+    <O as Opener>::Server,
     <O as Opener>::Error,
 >;
 
 /// What a lane is made of.
 #[derive(Debug)]
-pub struct Opened<O: Opener> {
-    /// Ready for requests.
+pub struct LaneParts<O: Opener> {
+    /// The connection, ready for requests.
     pub connection: O::Connection,
     /// Where its replies end.
     pub protocol: O::Protocol,
     /// What is known of its server.
-    pub known: Rc<O::Known>,
+    pub known: Rc<O::Server>,
     /// Where its replies go.
     pub owner: O::Owner,
     /// How it is run.
     pub limits: Limits,
-    /// The worker's.
+    /// The buffer into which lanes of this worker read.
     pub scratch: Scratch,
 }
 
@@ -127,7 +127,7 @@ pub fn open<O: Opener>(opener: O) {
             }
             Err(NotOpened::NoRoom) => return group.refused(Instant::now()),
         };
-        let Opened { connection, protocol, known, owner, limits, scratch } = opened;
+        let LaneParts { connection, protocol, known, owner, limits, scratch } = opened;
         let (handle, driver) = lane::start(connection, protocol, limits, scratch, owner);
         let lane = Rc::new(Lane { handle, known, opened: Instant::now() });
         opener.opened(&lane);

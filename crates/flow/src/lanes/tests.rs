@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 use super::{
-    GroupOf, LaneOf, Limits, Need, NotOpened, Opened, Opener, Picked, REST, REST_BRIEF, Room,
+    GroupOf, LaneOf, LaneParts, Limits, Need, NotOpened, Opener, Picked, REST, REST_BRIEF, Room,
     Upkeep, open,
 };
 use crate::lane::{self, Fate, Orphan, Owner, Protocol, Step, What, Why};
@@ -34,7 +34,7 @@ impl Owner<u32> for Nobody {
 /// Whether its server is what it was.
 struct Server(Rc<Cell<bool>>);
 
-impl super::Known for Server {
+impl super::ServerRecord for Server {
     fn is_current(&self) -> bool {
         self.0.get()
     }
@@ -44,7 +44,7 @@ type Group = GroupOf<Toy>;
 
 /// What is seen of the lanes that are opened.
 #[derive(Default)]
-struct Seen {
+struct LaneLog {
     /// The servers' ends of the connections.
     servers: RefCell<Vec<DuplexStream>>,
     opened: RefCell<Vec<Weak<LaneOf<Toy>>>>,
@@ -54,7 +54,7 @@ struct Seen {
 
 struct Toy {
     group: Rc<Group>,
-    seen: Rc<Seen>,
+    seen: Rc<LaneLog>,
     is_current: Rc<Cell<bool>>,
     /// What there is instead of a connection.
     instead: Option<NotOpened<&'static str>>,
@@ -62,7 +62,7 @@ struct Toy {
 }
 
 impl Toy {
-    fn new(group: &Rc<Group>, seen: &Rc<Seen>) -> Self {
+    fn new(group: &Rc<Group>, seen: &Rc<LaneLog>) -> Self {
         let (group, seen) = (Rc::clone(group), Rc::clone(seen));
         Self { group, seen, is_current: Rc::new(Cell::new(true)), instead: None, has_room: true }
     }
@@ -71,7 +71,7 @@ impl Toy {
 impl Opener for Toy {
     type Protocol = Bytes;
     type Ticket = u32;
-    type Known = Server;
+    type Server = Server;
     type Error = &'static str;
     type Connection = DuplexStream;
     type Owner = Nobody;
@@ -84,7 +84,7 @@ impl Opener for Toy {
         self.has_room
     }
 
-    async fn open(&self) -> Result<Opened<Self>, NotOpened<&'static str>> {
+    async fn open(&self) -> Result<LaneParts<Self>, NotOpened<&'static str>> {
         if let Some(instead) = self.instead {
             return Err(instead);
         }
@@ -92,7 +92,7 @@ impl Opener for Toy {
         self.seen.servers.borrow_mut().push(server);
         let known = Rc::new(Server(Rc::clone(&self.is_current)));
         let (limits, scratch) = (lane::Limits::default(), Scratch::new());
-        Ok(Opened { connection, protocol: Bytes, known, owner: Nobody, limits, scratch })
+        Ok(LaneParts { connection, protocol: Bytes, known, owner: Nobody, limits, scratch })
     }
 
     fn opened(&self, lane: &Rc<LaneOf<Self>>) {
@@ -113,12 +113,12 @@ const LIMITS: Limits =
     Limits { count: 4, depth: 8, head_max: Duration::MAX, head_limit: Duration::MAX };
 const KEPT: Upkeep = Upkeep { limits: LIMITS, age: None, idle: None };
 
-fn new() -> (Rc<Group>, Rc<Seen>) {
+fn new() -> (Rc<Group>, Rc<LaneLog>) {
     (Rc::new(Group::new(LIMITS)), Rc::default())
 }
 
 /// A group with so many lanes, which are all busy.
-async fn busy(lanes: usize) -> (Rc<Group>, Rc<Seen>) {
+async fn busy(lanes: usize) -> (Rc<Group>, Rc<LaneLog>) {
     let (group, seen) = new();
     for _ in 0..lanes {
         open(Toy::new(&group, &seen));

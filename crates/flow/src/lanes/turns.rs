@@ -9,11 +9,11 @@ use std::time::Instant;
 
 /// A line of those who wait.
 #[derive(Default)]
-pub(super) struct Turns(Rc<RefCell<Waiting>>);
+pub(super) struct Turns(Rc<RefCell<TurnQueue>>);
 
 /// Those who wait and were not called, by when they came.
 #[derive(Default)]
-struct Waiting {
+struct TurnQueue {
     came: u64,
     line: BTreeMap<u64, Weak<Inner>>,
 }
@@ -30,7 +30,7 @@ pub struct Turn {
     number: u64,
     since: Instant,
     inner: Rc<Inner>,
-    waiting: Rc<RefCell<Waiting>>,
+    waiting: Rc<RefCell<TurnQueue>>,
 }
 
 impl Turns {
@@ -44,7 +44,7 @@ impl Turns {
         Turn { number, since: Instant::now(), inner, waiting: Rc::clone(&self.0) }
     }
 
-    /// Whether nobody waits.
+    /// Whether nobody waits for a turn.
     pub(super) fn is_empty(&self) -> bool {
         self.0.borrow().line.is_empty()
     }
@@ -55,7 +55,7 @@ impl Turns {
     }
 }
 
-fn call(waiting: &RefCell<Waiting>, count: usize) {
+fn call(waiting: &RefCell<TurnQueue>, count: usize) {
     for _ in 0..count {
         // Not borrowed while waking.
         let first = waiting.borrow_mut().line.pop_first();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Group, Known, Lane, Limits};
+use super::{Group, Lane, Limits, ServerRecord};
 use crate::lane::Protocol;
 
 /// A group that wants a lane may have that of another which was not used for so long.
@@ -42,7 +42,7 @@ pub struct Room {
     pub is_waited_for: bool,
 }
 
-impl<P: Protocol, T, K: Known, E: Clone> Group<P, T, K, E> {
+impl<P: Protocol, T, K: ServerRecord, E: Clone> Group<P, T, K, E> {
     /// Lanes that are too old or too many, that nobody has used for long, or that are not what
     /// would be opened now finish; those of which no answer is to be expected end.
     pub fn look_after(

@@ -80,10 +80,10 @@ impl fmt::Display for Name<'_> {
 
 /// How many lines each address has had at each gateway.
 #[derive(Debug, Default)]
-struct Lines(HashMap<Place, Had>);
+struct Lines(HashMap<AddressAtGateway, Had>);
 
 /// The gateway, and the address that clients come from.
-type Place = (&'static str, Option<IpAddr>);
+type AddressAtGateway = (&'static str, Option<IpAddr>);
 
 #[derive(Debug)]
 struct Had {

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use watch::metrics::Counter;
 
-use super::turns::Waiting;
+use super::turns::WaitList;
 
 /// Refusals that come at once.
 const AT_ONCE: u32 = 5;
@@ -38,7 +38,7 @@ const FRIENDS_MAX: usize = 10_000;
 /// Where clients come from. Whoever has one address of IPv6 mostly has all of its /64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Network {
-    /// A Unix socket.
+    /// Clients of a Unix socket.
     Local,
     Address(IpAddr),
     /// Those for which there is no room.
@@ -47,7 +47,7 @@ enum Network {
 
 /// Whose failures are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct LoginSource {
     network: Network,
     /// One who has logged in from there; `None`: all who have not.
     friend: Option<Arc<str>>,
@@ -55,14 +55,14 @@ pub struct Place {
 
 /// What has failed, and where.
 #[derive(Debug, Default)]
-pub struct Slowing(Mutex<Known>);
+pub struct Slowing(Mutex<LoginRecords>);
 
 #[derive(Debug, Default)]
-struct Known {
-    places: HashMap<Place, Failures>,
-    friends: HashSet<Place>,
+struct LoginRecords {
+    places: HashMap<LoginSource, Failures>,
+    friends: HashSet<LoginSource>,
     /// The same, oldest first.
-    order: VecDeque<Place>,
+    order: VecDeque<LoginSource>,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ struct Failures {
     /// When the last refusal is told.
     told: Option<Instant>,
     untold: usize,
-    waiting: Waiting<()>,
+    waiting: WaitList<()>,
 }
 
 impl Failures {
@@ -105,7 +105,7 @@ impl Failures {
 
 impl Slowing {
     /// Waits until somebody from there may be asked.
-    pub async fn enter(&self, from: Option<IpAddr>, user: &str) -> Place {
+    pub async fn enter(&self, from: Option<IpAddr>, user: &str) -> LoginSource {
         let (place, waiting) = self.entering(from, user);
         if let Some(waiting) = waiting {
             // It ends as well when the place is forgotten.
@@ -114,13 +114,17 @@ impl Slowing {
         place
     }
 
-    fn entering(&self, from: Option<IpAddr>, user: &str) -> (Place, Option<oneshot::Receiver<()>>) {
+    fn entering(
+        &self,
+        from: Option<IpAddr>,
+        user: &str,
+    ) -> (LoginSource, Option<oneshot::Receiver<()>>) {
         let network = Network::of(from);
         let mut known = self.0.lock();
-        let friend = Place { network, friend: Some(user.into()) };
+        let friend = LoginSource { network, friend: Some(user.into()) };
         let place = match known.friends.contains(&friend) {
             true => friend,
-            false => Place { network, friend: None },
+            false => LoginSource { network, friend: None },
         };
         let failures = known.places.get_mut(&place);
         let crowded = failures.filter(|failures| failures.untold >= UNTOLD_MAX);
@@ -130,7 +134,7 @@ impl Slowing {
 
     /// Waits until a client may be told that its login has failed, and counts in `slowed` whether
     /// that is late. The time counts for those who go away as well. Needs a tokio runtime.
-    pub async fn wait_to_refuse(self: &Arc<Self>, mut place: Place, slowed: &Counter) {
+    pub async fn wait_to_refuse(self: &Arc<Self>, mut place: LoginSource, slowed: &Counter) {
         let late = self.failed(&mut place, Instant::now());
         if late.is_zero() {
             return;
@@ -146,12 +150,12 @@ impl Slowing {
 
     /// A login has failed: how late it is to be told. [`told`](Self::told) is called then, whether
     /// or not the client is still there.
-    fn failed(&self, place: &mut Place, now: Instant) -> Duration {
+    fn failed(&self, place: &mut LoginSource, now: Instant) -> Duration {
         let mut known = self.0.lock();
         if !known.places.contains_key(place) && known.places.len() >= PLACES_MAX {
             known.places.retain(|_, failures| !failures.is_over(now));
             if known.places.len() >= PLACES_MAX {
-                *place = Place { network: Network::Others, friend: None };
+                *place = LoginSource { network: Network::Others, friend: None };
             }
         }
         let failures = known.places.entry(place.clone()).or_default();
@@ -163,7 +167,7 @@ impl Slowing {
     }
 
     /// A refusal that was to be late has been told.
-    fn told(&self, place: &Place) {
+    fn told(&self, place: &LoginSource) {
         let mut known = self.0.lock();
         let Some(failures) = known.places.get_mut(place) else { return };
         failures.untold = failures.untold.saturating_sub(1);
@@ -172,11 +176,11 @@ impl Slowing {
     }
 
     /// A user has logged in from there.
-    pub fn succeeded(&self, place: Place, user: &str) {
+    pub fn succeeded(&self, place: LoginSource, user: &str) {
         if place.friend.is_some() {
             return;
         }
-        let friend = Place { friend: Some(user.into()), ..place };
+        let friend = LoginSource { friend: Some(user.into()), ..place };
         let mut known = self.0.lock();
         if known.friends.insert(friend.clone()) {
             known.order.push_back(friend);

@@ -13,10 +13,10 @@ const LOOKED_AT: usize = 64;
 
 /// Those who wait, the last one first.
 #[derive(Debug, Default)]
-pub struct Waiting<T>(Vec<oneshot::Sender<T>>);
+pub struct WaitList<T>(Vec<oneshot::Sender<T>>);
 
-impl<T> Waiting<T> {
-    /// One more.
+impl<T> WaitList<T> {
+    /// Adds one who waits.
     pub fn join(&mut self) -> oneshot::Receiver<T> {
         if self.0.len() >= LOOKED_AT && self.0.len() == self.0.capacity() {
             self.0.retain(|sender| !sender.is_closed());
@@ -37,20 +37,20 @@ impl<T> Waiting<T> {
         Some(what)
     }
 
-    /// Whether nobody waits.
+    /// Whether nobody waits; those who gave up may still count.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The places.
+/// A fixed number of places for work that may not be done by more at once.
 #[derive(Debug)]
 pub struct Turns(Mutex<Free>);
 
 #[derive(Debug)]
 struct Free {
     places: usize,
-    waiting: Waiting<Turn>,
+    waiting: WaitList<Turn>,
 }
 
 /// A place, until it goes.
@@ -58,9 +58,9 @@ struct Free {
 pub struct Turn(Option<Arc<Turns>>);
 
 impl Turns {
-    /// So many places.
+    /// So many may have a turn at once.
     pub fn new(places: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Free { places, waiting: Waiting(Vec::new()) })))
+        Arc::new(Self(Mutex::new(Free { places, waiting: WaitList(Vec::new()) })))
     }
 
     /// Waits for a place.

@@ -22,9 +22,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A limit on connections that workers share. Clones are the same budget.
 #[derive(Clone)]
-pub struct Budget(Arc<Shared>);
+pub struct Budget(Arc<BudgetState>);
 
-struct Shared {
+struct BudgetState {
     limit: Limit,
     /// How many pools are stuck here.
     wanted: AtomicUsize,
@@ -49,7 +49,7 @@ struct Pools {
 impl Budget {
     /// As many connections as `limit` allows.
     pub fn new(limit: Limit) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(BudgetState {
             limit,
             wanted: AtomicUsize::new(0),
             starving: AtomicUsize::new(0),
@@ -194,7 +194,7 @@ impl Account {
 
     /// Room for one connection. While another waits, a pool with its share takes none, and where
     /// there are fewer connections than pools it is the turn of who waits for longest.
-    pub(super) fn take(self: &Rc<Self>) -> Option<Held> {
+    pub(super) fn take(self: &Rc<Self>) -> Option<BudgetShare> {
         if self.is_wanted() {
             let others_turn = self.is_scarce() && !self.budget.is_first(self.pool);
             if others_turn || self.own.get() >= self.share() {
@@ -207,7 +207,7 @@ impl Account {
         if self.stuck.get() {
             self.budget.had_turn(self.pool);
         }
-        Some(Held { account: Rc::clone(self), permit: Some(permit), tells: true })
+        Some(BudgetShare { account: Rc::clone(self), permit: Some(permit), tells: true })
     }
 
     /// Says that this pool can not open a connection that is waited for.
@@ -294,13 +294,13 @@ impl Drop for Account {
 
 /// A connection's place in a budget, given back when this goes.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct BudgetShare {
     account: Rc<Account>,
     permit: Option<Permit>,
     tells: bool,
 }
 
-impl Held {
+impl BudgetShare {
     /// Gives the place back without waking those who wait, since it was not for want of it that
     /// there is no connection: two pools would wake one another for ever.
     pub(super) fn forget(mut self) {
@@ -308,7 +308,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.account.own.set(self.account.own.get() - 1);
         self.permit = None;

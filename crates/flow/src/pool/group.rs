@@ -7,20 +7,20 @@ use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use super::budget::Account;
-use super::lease::{Kept, Seat, Wait};
-use super::{Counts, Figures, Lease, LeaseError, Opener, Settings, Shared};
+use super::lease::{PooledConnection, Seat, Wait};
+use super::{Counts, Figures, Lease, LeaseError, Opener, PoolState, Settings};
 
 /// The connections of one key on one worker. Clones are the same group.
 pub struct Group<S: Opener>(pub(super) Rc<Inner<S>>);
 
 pub(super) struct Inner<S: Opener> {
     pub(super) key: S::Key,
-    pub(super) pool: Weak<Shared<S>>,
+    pub(super) pool: Weak<PoolState<S>>,
     pub(super) opener: Rc<S>,
     pub(super) counts: Counts,
     pub(super) accounts: Vec<Rc<Account>>,
     /// The newest is lent first, so that those beyond need come to be idle for long.
-    pub(super) idle: RefCell<VecDeque<Kept<S::Connection>>>,
+    pub(super) idle: RefCell<VecDeque<PooledConnection<S::Connection>>>,
     line: RefCell<VecDeque<Rc<Seat<S>>>>,
     /// Seats in line that nobody sits on any more.
     gone: Cell<usize>,
@@ -41,7 +41,7 @@ pub(super) struct Failure<E> {
 }
 
 impl<S: Opener> Group<S> {
-    pub(super) fn new(pool: &Rc<Shared<S>>, key: S::Key, accounts: Vec<Rc<Account>>) -> Self {
+    pub(super) fn new(pool: &Rc<PoolState<S>>, key: S::Key, accounts: Vec<Rc<Account>>) -> Self {
         Self(Rc::new(Inner {
             key,
             pool: Rc::downgrade(pool),
@@ -138,7 +138,10 @@ impl<S: Opener> Group<S> {
         }
     }
 
-    fn best(&self, prefer: &impl Fn(&S::Connection) -> u8) -> Option<Kept<S::Connection>> {
+    fn best(
+        &self,
+        prefer: &impl Fn(&S::Connection) -> u8,
+    ) -> Option<PooledConnection<S::Connection>> {
         let mut idle = self.0.idle.borrow_mut();
         let mut best: Option<(usize, u8)> = None;
         for (at, kept) in idle.iter().enumerate() {
@@ -206,13 +209,13 @@ impl<S: Opener> Group<S> {
     }
 
     /// A connection that nobody uses: for the first in line, for another worker, or idle.
-    pub(super) fn put_back(&self, kept: Kept<S::Connection>) {
+    pub(super) fn put_back(&self, kept: PooledConnection<S::Connection>) {
         let owed = self.0.accounts.iter().any(|account| account.is_owed());
         if owed { self.discard(kept) } else { self.provide(kept) }
     }
 
     /// A connection for the first in line, or idle.
-    pub(super) fn provide(&self, mut kept: Kept<S::Connection>) {
+    pub(super) fn provide(&self, mut kept: PooledConnection<S::Connection>) {
         let now = Instant::now();
         if self.is_outdated(&kept, now) {
             return self.discard(kept);
@@ -229,15 +232,15 @@ impl<S: Opener> Group<S> {
         }
     }
 
-    pub(super) fn is_outdated(&self, kept: &Kept<S::Connection>, now: Instant) -> bool {
+    pub(super) fn is_outdated(&self, kept: &PooledConnection<S::Connection>, now: Instant) -> bool {
         kept.generation != self.0.generation.get()
             || self.0.closed.get()
             || kept.ends.is_some_and(|ends| ends <= now)
     }
 
     /// Closes a connection, and opens another if somebody waits.
-    pub(super) fn discard(&self, kept: Kept<S::Connection>) {
-        let Kept { connection, held, .. } = kept;
+    pub(super) fn discard(&self, kept: PooledConnection<S::Connection>) {
+        let PooledConnection { connection, held, .. } = kept;
         self.0.opener.close(connection);
         drop(held);
         self.closed_one();

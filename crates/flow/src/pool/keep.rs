@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::budget::Account;
-use super::{Group, Opener, Settings, Shared};
+use super::{Group, Opener, PoolState, Settings};
 
 /// How often it looks, and how often while somebody waits for what others have.
 const TURN: Duration = Duration::from_secs(1);
 const TURN_WANTED: Duration = Duration::from_millis(50);
 
 /// Looks after a pool until that is gone.
-pub(super) async fn run<S: Opener>(pool: Weak<Shared<S>>, changed: Arc<Notify>) {
+pub(super) async fn run<S: Opener>(pool: Weak<PoolState<S>>, changed: Arc<Notify>) {
     let mut pause = TURN;
     loop {
         // Whether the time was over or something changed, it is looked at all.
@@ -26,7 +26,7 @@ pub(super) async fn run<S: Opener>(pool: Weak<Shared<S>>, changed: Arc<Notify>) 
     }
 }
 
-fn turn<S: Opener>(pool: &Rc<Shared<S>>) -> Duration {
+fn turn<S: Opener>(pool: &Rc<PoolState<S>>) -> Duration {
     let now = Instant::now();
     let accounts = pool.accounts.borrow().clone();
     let mut groups: Vec<_> = pool.groups.borrow().values().cloned().collect();
@@ -123,7 +123,7 @@ impl<S: Opener> Group<S> {
         self.0.idle.borrow().back().map(|kept| kept.idle_since)
     }
 
-    /// Closes that one.
+    /// Closes the idle connection that was not used for longest; false where none idles.
     pub(super) fn close_one_idle(&self) -> bool {
         let kept = self.0.idle.borrow_mut().pop_back();
         kept.map(|kept| self.discard(kept)).is_some()

@@ -8,29 +8,29 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::budget::Held;
+use super::budget::BudgetShare;
 use super::{Group, LeaseError, Opener};
 
 /// A connection and what the pool knows of it.
-pub(super) struct Kept<C> {
+pub(super) struct PooledConnection<C> {
     pub(super) connection: C,
     /// When it is too old.
     pub(super) ends: Option<Instant>,
     pub(super) idle_since: Instant,
     pub(super) generation: u64,
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<BudgetShare>,
 }
 
 /// A connection that one client has for itself. Dropping it closes the connection.
 pub struct Lease<S: Opener> {
     group: Group<S>,
     /// Taken when it ends.
-    kept: Option<Kept<S::Connection>>,
+    kept: Option<PooledConnection<S::Connection>>,
     waited: Duration,
 }
 
 impl<S: Opener> Lease<S> {
-    pub(super) fn new(group: Group<S>, kept: Kept<S::Connection>) -> Self {
+    pub(super) fn new(group: Group<S>, kept: PooledConnection<S::Connection>) -> Self {
         group.lent(1);
         Self { group, kept: Some(kept), waited: Duration::ZERO }
     }
@@ -113,7 +113,7 @@ impl<S: Opener> fmt::Debug for Lease<S> {
 /// The room that a connection takes which has left the pool.
 pub struct Tenure<S: Opener> {
     group: Group<S>,
-    held: Vec<Held>,
+    held: Vec<BudgetShare>,
 }
 
 impl<S: Opener> Drop for Tenure<S> {
@@ -139,14 +139,15 @@ pub(super) struct Seat<S: Opener> {
     gone: Cell<bool>,
 }
 
-type Outcome<S> = Result<Kept<<S as Opener>::Connection>, LeaseError<<S as Opener>::Error>>;
+type Outcome<S> =
+    Result<PooledConnection<<S as Opener>::Connection>, LeaseError<<S as Opener>::Error>>;
 
 impl<S: Opener> Seat<S> {
     pub(super) fn is_gone(&self) -> bool {
         self.gone.get()
     }
 
-    /// Ends the wait.
+    /// Ends the wait with a connection or with why there is none.
     pub(super) fn call(&self, outcome: Outcome<S>) {
         self.outcome.replace(Some(outcome));
         if let Some(waker) = self.waker.take() {
@@ -155,7 +156,7 @@ impl<S: Opener> Seat<S> {
     }
 }
 
-/// Waits in line.
+/// Waits in line for a connection.
 pub(super) struct Wait<S: Opener> {
     group: Group<S>,
     seat: Rc<Seat<S>>,

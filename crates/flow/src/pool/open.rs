@@ -6,10 +6,10 @@ use std::time::Instant;
 use rand::Rng as _;
 use tokio::task::spawn_local;
 
-use super::budget::Held;
+use super::budget::BudgetShare;
 use super::group::Failure;
-use super::lease::Kept;
-use super::{Group, LeaseError, OpenError, Opener, Settings, Shared};
+use super::lease::PooledConnection;
+use super::{Group, LeaseError, OpenError, Opener, PoolState, Settings};
 use crate::backoff::Backoff;
 
 /// Connections end at their own time in this part of their age.
@@ -46,7 +46,7 @@ impl<S: Opener> Group<S> {
     }
 
     /// A place in each budget. Idle connections of this pool make way for those in line.
-    fn room(&self, pool: &Rc<Shared<S>>) -> Option<Vec<Held>> {
+    fn room(&self, pool: &Rc<PoolState<S>>) -> Option<Vec<BudgetShare>> {
         let in_line = self.waiting() > 0;
         let mut all = Vec::with_capacity(self.0.accounts.len());
         for account in &self.0.accounts {
@@ -57,7 +57,7 @@ impl<S: Opener> Group<S> {
             match held {
                 Some(held) => all.push(held),
                 None => {
-                    all.into_iter().for_each(Held::forget);
+                    all.into_iter().for_each(BudgetShare::forget);
                     if in_line {
                         account.refuse();
                     }
@@ -79,7 +79,7 @@ impl<S: Opener> Opening<S> {
     }
 
     /// Tries until there is a connection or nobody waits for one.
-    async fn run(self, mut held: Vec<Held>, settings: Settings) {
+    async fn run(self, mut held: Vec<BudgetShare>, settings: Settings) {
         let group = self.0.clone();
         let inner = &*group.0;
         let mut backoff = Backoff::new(settings.backoff.0, settings.backoff.1);
@@ -93,7 +93,13 @@ impl<S: Opener> Opening<S> {
                     drop(self);
                     let ends = ends(&settings);
                     let idle_since = Instant::now();
-                    group.provide(Kept { connection, ends, idle_since, generation, held });
+                    group.provide(PooledConnection {
+                        connection,
+                        ends,
+                        idle_since,
+                        generation,
+                        held,
+                    });
                     return group.open_more();
                 }
                 Err(failure) => {

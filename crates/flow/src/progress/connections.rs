@@ -46,10 +46,10 @@ impl Connections {
     }
 
     /// Adds a connection, idle as of now, from that address unless it came over a Unix socket.
-    pub(crate) fn open(&self, limits: &Rc<Limits>, address: Option<SocketAddr>) -> Opened {
+    pub(crate) fn open(&self, limits: &Rc<Limits>, address: Option<SocketAddr>) -> ConnectionEntry {
         let slot = Rc::new(Slot::new(Rc::clone(limits), self.0.clock.clone(), address));
         let index = self.0.slots.borrow_mut().put(Rc::clone(&slot));
-        Opened { progress: Progress(slot), table: self.clone(), index }
+        ConnectionEntry { progress: Progress(slot), table: self.clone(), index }
     }
 
     /// How many there are.
@@ -99,19 +99,19 @@ impl Slots {
 }
 
 /// A connection's place among [`Connections`], given back when this goes.
-pub(crate) struct Opened {
+pub(crate) struct ConnectionEntry {
     pub(crate) progress: Progress,
     table: Connections,
     index: usize,
 }
 
-impl Opened {
+impl ConnectionEntry {
     pub(crate) fn connections(&self) -> &Connections {
         &self.table
     }
 }
 
-impl Drop for Opened {
+impl Drop for ConnectionEntry {
     fn drop(&mut self) {
         let mut slots = self.table.0.slots.borrow_mut();
         if let Some(slot) = slots.slots.get_mut(self.index) {

@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::ticket::Deliverer;
 use super::{Client, Pause, Service, Settings, Ticket};
 use crate::lane::{Handle, Orphan, Protocol, Why};
-use crate::lanes::{self, Group, Known as _, Norm, NotOpened, Opened, Upkeep};
+use crate::lanes::{self, Group, LaneParts, Norm, NotOpened, ServerRecord as _, Upkeep};
 use crate::outlet::Outlet;
 use crate::pool::{self, Budget, Counts, LeaseError, OpenError, Opener, Pool};
 use crate::scratch::Scratch;
@@ -379,7 +379,7 @@ struct LaneOpener<S: Service> {
 impl<S: Service> lanes::Opener for LaneOpener<S> {
     type Protocol = S::Protocol;
     type Ticket = Ticket<S>;
-    type Known = S::Known;
+    type Server = S::Known;
     type Error = S::Error;
     type Connection = Leased<S>;
     type Owner = Deliverer<S>;
@@ -388,7 +388,7 @@ impl<S: Service> lanes::Opener for LaneOpener<S> {
         &self.group
     }
 
-    async fn open(&self) -> Result<Opened<Self>, NotOpened<S::Error>> {
+    async fn open(&self) -> Result<LaneParts<Self>, NotOpened<S::Error>> {
         let fabric = self.fabric.upgrade().ok_or(NotOpened::NoRoom)?;
         let settings = fabric.settings();
         let leased = fabric.lease(self.server, Instant::now() + settings.timeout).await;
@@ -397,7 +397,7 @@ impl<S: Service> lanes::Opener for LaneOpener<S> {
             LeaseError::Late | LeaseError::Closed => NotOpened::NoRoom,
         })?;
         let (protocol, known) = fabric.service.known(connection.connection());
-        Ok(Opened {
+        Ok(LaneParts {
             connection,
             protocol,
             known: Rc::new(known),

@@ -13,7 +13,7 @@ use super::ticket::Deliverer;
 use super::{Client, Request, Service, Ticket, Unanswered};
 use crate::answers::Place;
 use crate::lane::{self, Handle, Why};
-use crate::lanes::Known as _;
+use crate::lanes::ServerRecord as _;
 use crate::pool::LeaseError;
 
 /// What a client has of a connection to one server for itself.

@@ -7,14 +7,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::net::RecvFlags;
 
 use super::{Io, Socket, Stream};
-use crate::progress::{Opened, Progress};
+use crate::progress::{ConnectionEntry, Progress};
 
 /// A plain TCP connection without the runtime: reads what has come, for those who hear from a
 /// [`PollSet`](crate::poll_set::PollSet) when to try, which is noted in its [`Progress`]. It is
 /// written to as any descriptor.
 pub struct Bare {
     socket: TcpStream,
-    opened: Opened,
+    opened: ConnectionEntry,
 }
 
 impl Stream {

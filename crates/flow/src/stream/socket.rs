@@ -72,9 +72,9 @@ pub(crate) use delegate_io;
 /// A socket, as the kernel gave it: a client's, or one to a server.
 #[derive(Debug)]
 pub enum Socket {
-    /// By TCP.
+    /// A connection over TCP, from or to any host.
     Tcp(TcpStream),
-    /// On this machine.
+    /// A connection by a Unix socket, from or to this machine.
     Unix(UnixStream),
 }
 

@@ -24,11 +24,11 @@ struct Server {
     settings: Settings,
     protocols: Vec<Vec<u8>>,
     client_ca: Option<PathBuf>,
-    loaded: ArcSwap<Loaded>,
+    loaded: ArcSwap<CertifiedConfig>,
 }
 
 /// What was read from the files at one time.
-struct Loaded {
+struct CertifiedConfig {
     config: Arc<ServerConfig>,
     certificate: CertificateDer<'static>,
 }
@@ -37,7 +37,7 @@ struct Loaded {
 pub(crate) struct Encrypted {
     pub(crate) stream: TlsStream<TcpStream>,
     /// With the certificate that the client was shown.
-    loaded: Arc<Loaded>,
+    loaded: Arc<CertifiedConfig>,
 }
 
 impl Encrypted {
@@ -121,7 +121,7 @@ impl ServerTls {
 #[must_use = "the former files stay in force"]
 pub struct Renewal {
     server: ServerTls,
-    loaded: Arc<Loaded>,
+    loaded: Arc<CertifiedConfig>,
 }
 
 impl Renewal {
@@ -141,7 +141,7 @@ fn load(
     settings: &Settings,
     protocols: &[Vec<u8>],
     client_ca: Option<&Path>,
-) -> Result<Loaded, TlsError> {
+) -> Result<CertifiedConfig, TlsError> {
     let chain = certificates(&settings.certificate)?;
     let path = &settings.key;
     let key = PrivateKeyDer::from_pem_file(path).map_err(|e| file("private key", path, &e))?;
@@ -171,5 +171,5 @@ fn load(
     // Sessions are resumed from tickets the clients keep, not from a store the workers share.
     config.ticketer = rustls::crypto::ring::Ticketer::new()?;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
-    Ok(Loaded { config: Arc::new(config), certificate })
+    Ok(CertifiedConfig { config: Arc::new(config), certificate })
 }

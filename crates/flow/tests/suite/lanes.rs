@@ -195,9 +195,9 @@ fn each_of_many_clients_gets_its_own_bytes_and_slow_ones_are_cut_off() {
 
 /// Keeps what came, by ticket.
 #[derive(Clone, Default)]
-struct Kept(Rc<RefCell<Vec<Vec<u8>>>>);
+struct CollectedReplies(Rc<RefCell<Vec<Vec<u8>>>>);
 
-impl Owner<usize> for Kept {
+impl Owner<usize> for CollectedReplies {
     fn reply(&mut self, ticket: &mut usize, bytes: &[u8], _: Option<Duration>) {
         self.0.borrow_mut()[*ticket].extend_from_slice(bytes);
     }
@@ -205,11 +205,16 @@ impl Owner<usize> for Kept {
     fn aside(&mut self, _: &[u8]) {}
 }
 
-type Toy = (Handle<Sized, usize>, Driver<Sized, usize, DuplexStream, Kept>, DuplexStream, Kept);
+type Toy = (
+    Handle<Sized, usize>,
+    Driver<Sized, usize, DuplexStream, CollectedReplies>,
+    DuplexStream,
+    CollectedReplies,
+);
 
 fn toy(limits: Limits, buffer: usize) -> Toy {
     let (io, server) = tokio::io::duplex(buffer);
-    let kept = Kept::default();
+    let kept = CollectedReplies::default();
     kept.0.borrow_mut().resize(64, Vec::new());
     let (handle, driver) = start(io, Sized::default(), limits, Scratch::new(), kept.clone());
     (handle, driver, server, kept)
@@ -316,7 +321,7 @@ fn a_message_that_must_be_seen_whole_is_put_together_up_to_the_limit() {
     run(async {
         let limits = Limits { unread: 300_000, ..Limits::default() };
         let (io, mut server) = tokio::io::duplex(5000);
-        let kept = Kept::default();
+        let kept = CollectedReplies::default();
         kept.0.borrow_mut().resize(4, Vec::new());
         let (lane, driver) = start(io, Whole, limits, Scratch::new(), kept.clone());
         let driver = tokio::task::spawn_local(driver);

@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use flow::service::Settings;
 
-use crate::stand::{Client, Stand, key_of, settings};
+use crate::stand::{Client, ToyCluster, key_of, settings};
 
-/// `a;b;c;` for these.
 fn joined(all: std::ops::Range<usize>) -> String {
     all.map(|n| format!("{n};")).collect()
 }
 
 #[test]
 fn what_is_asked_elsewhere_stays_in_the_order_of_its_client() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let (here, there) = (&stand.servers[0], &stand.servers[1]);
     for round in 0..20 {
         stand.on_workers(move |fabric| fabric.service().learns.set(round % 4 < 2));
@@ -50,7 +49,7 @@ fn what_is_asked_elsewhere_stays_in_the_order_of_its_client() {
 }
 
 /// A client whose first requests are with a server that hangs, and has handed their key over.
-fn behind_a_server_that_hangs(stand: &Stand, key: &str) -> Client {
+fn behind_a_server_that_hangs(stand: &ToyCluster, key: &str) -> Client {
     stand.on_workers(|fabric| fabric.service().learns.set(true));
     let (here, there) = (&stand.servers[0], &stand.servers[1]);
     here.hand_over(key, there, 1);
@@ -62,14 +61,14 @@ fn behind_a_server_that_hangs(stand: &Stand, key: &str) -> Client {
 }
 
 /// Has a client ask one thing more, and waits until that is on its way.
-fn ask_one_more(stand: &Stand, key: &str, client: &mut Client) {
+fn ask_one_more(stand: &ToyCluster, key: &str, client: &mut Client) {
     client.send(format!("WATCH w\nADD {key} 4;\n"));
     stand.wait_until(|| stand.on_workers(|fabric| fabric.service().is_watched(b"w"))[0]);
 }
 
 #[test]
 fn what_comes_later_waits_while_something_is_sent_on() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let key = key_of(0, "k");
     let mut client = behind_a_server_that_hangs(&stand, &key);
     // The first is to be sent on, once it is known that those behind it had no effect either.
@@ -85,7 +84,7 @@ fn what_comes_later_waits_while_something_is_sent_on() {
 
 #[test]
 fn what_comes_later_waits_where_another_client_has_learnt_of_the_move() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let key = key_of(0, "k");
     let mut client = behind_a_server_that_hangs(&stand, &key);
     let moved = key.clone();
@@ -99,7 +98,7 @@ fn what_comes_later_waits_where_another_client_has_learnt_of_the_move() {
 
 #[test]
 fn what_is_sent_on_twice_is_not_overtaken_either() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let (here, there) = (&stand.servers[0], &stand.servers[1]);
     let key = key_of(0, "k");
     here.hand_over(&key, there, 1);
@@ -121,7 +120,7 @@ fn what_is_sent_on_twice_is_not_overtaken_either() {
 
 #[test]
 fn a_key_that_nobody_has_ends_with_the_servers_words() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let key = key_of(0, "k");
     stand.servers[0].hand_over(&key, &stand.servers[1], 1);
     // Each says that it is with the other.
@@ -138,7 +137,7 @@ fn a_key_that_nobody_has_ends_with_the_servers_words() {
 
 #[test]
 fn where_it_must_be_alone_it_is_asked_again_only_with_nothing_behind_it() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     stand.on_workers(|fabric| fabric.service().heals_alone.set(true));
     let key = key_of(0, "k");
     stand.servers[0].hand_over(&key, &stand.servers[1], 1);
@@ -159,7 +158,7 @@ fn where_it_must_be_alone_it_is_asked_again_only_with_nothing_behind_it() {
 fn who_is_called_to_a_lane_and_has_to_wait_for_something_else_keeps_nobody_waiting() {
     let lanes = flow::lanes::Limits { count: 1, depth: 1, ..settings().lanes };
     let lane = flow::lane::Limits { depth: 1, ..settings().lane };
-    let stand = Stand::start(1, Settings { lanes, lane, ..settings() });
+    let stand = ToyCluster::start(1, Settings { lanes, lane, ..settings() });
     stand.on_workers(|fabric| fabric.service().learn(b"third", 2));
     let (moved, head) = (key_of(0, "k"), key_of(1, "h"));
     stand.servers[0].hand_over(&moved, &stand.servers[1], 1);
@@ -186,7 +185,7 @@ fn who_is_called_to_a_lane_and_has_to_wait_for_something_else_keeps_nobody_waiti
 
 #[test]
 fn what_was_overtaken_while_its_key_was_away_is_not_asked_again() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let (here, there) = (&stand.servers[0], &stand.servers[1]);
     let (key, other) = (key_of(0, "k"), key_of(0, "other"));
     here.hand_over(&key, there, 1);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use flow::service::Settings;
 
-use crate::stand::{Client, Stand, alone, key_of, settings};
+use crate::stand::{Client, ToyCluster, alone, key_of, settings};
 
 fn quick(timeout_ms: u64) -> Settings {
     Settings { timeout: Duration::from_millis(timeout_ms), ..settings() }
@@ -14,7 +14,7 @@ fn quick(timeout_ms: u64) -> Settings {
 
 #[test]
 fn a_server_that_hangs_keeps_nobody_else_waiting() {
-    let stand = Stand::start(1, quick(3000));
+    let stand = ToyCluster::start(1, quick(3000));
     let (hung, well) = (key_of(0, "a"), key_of(1, "b"));
     let (mut stuck, mut other) = (stand.client(), stand.client());
     assert_eq!(other.put(&well, "here"), "+ok");
@@ -38,7 +38,7 @@ fn a_server_that_hangs_keeps_nobody_else_waiting() {
 
 #[test]
 fn a_server_that_dies_within_an_answer_closes_only_the_client_that_heard_of_it() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let (a, b) = (key_of(0, "a"), key_of(1, "b"));
     let (mut first, mut second, mut other) = (stand.client(), stand.client(), stand.client());
     assert_eq!(first.put(&a, &"x".repeat(1000)), "+ok");
@@ -63,7 +63,7 @@ fn a_server_that_dies_within_an_answer_closes_only_the_client_that_heard_of_it()
 
 #[test]
 fn a_read_that_breaks_each_connection_is_asked_again_once() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let (a, b) = (key_of(0, "a"), key_of(1, "b"));
     let mut client = stand.client();
     assert_eq!(client.put(&a, &"x".repeat(1000)), "+ok");
@@ -82,7 +82,7 @@ fn a_read_that_breaks_each_connection_is_asked_again_once() {
 
 #[test]
 fn a_write_that_may_have_run_is_not_sent_again_nor_is_what_is_behind_it() {
-    let stand = Stand::start(1, quick(10_000));
+    let stand = ToyCluster::start(1, quick(10_000));
     let key = key_of(0, "k");
     let mut client = stand.client();
     assert_eq!(client.put(&key, "0"), "+ok");
@@ -101,7 +101,7 @@ fn a_write_that_may_have_run_is_not_sent_again_nor_is_what_is_behind_it() {
 
 #[test]
 fn a_read_is_asked_again_where_its_server_went_away() {
-    let stand = Stand::start(1, quick(10_000));
+    let stand = ToyCluster::start(1, quick(10_000));
     let (a, b) = (key_of(0, "a"), key_of(1, "b"));
     let mut client = stand.client();
     assert_eq!(client.put(&a, "aa"), "+ok");
@@ -122,7 +122,7 @@ fn a_read_is_asked_again_where_its_server_went_away() {
 fn what_is_asked_again_is_asked_before_what_came_later() {
     let lanes = flow::lanes::Limits { count: 1, depth: 1, ..settings().lanes };
     let lane = flow::lane::Limits { depth: 1, ..settings().lane };
-    let stand = Stand::start(1, Settings { lanes, lane, ..settings() });
+    let stand = ToyCluster::start(1, Settings { lanes, lane, ..settings() });
     let key = key_of(0, "k");
     let mut client = stand.client();
     for turn in 0..10 {
@@ -145,7 +145,7 @@ fn a_server_that_takes_no_bytes_costs_little_and_the_others_go_on() {
 }
 
 fn deaf_server() {
-    let stand = Stand::start(1, quick(5000));
+    let stand = ToyCluster::start(1, quick(5000));
     let (deaf, well) = (key_of(0, "a"), key_of(1, "b"));
     let (mut stuck, mut other) = (stand.client(), stand.client());
     assert_eq!(stuck.put(&deaf, "x"), "+ok");
@@ -178,7 +178,7 @@ fn deaf_server() {
 
 #[test]
 fn a_server_that_is_not_there_is_told_of_at_once() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let (a, b) = (key_of(0, "a"), key_of(1, "b"));
     let mut client = stand.client();
     assert_eq!(client.put(&b, "b"), "+ok");
@@ -191,7 +191,7 @@ fn a_server_that_is_not_there_is_told_of_at_once() {
 
 #[test]
 fn what_is_cancelled_is_answered_in_its_turn_and_the_client_goes_on() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let (a, b) = (key_of(0, "a"), key_of(1, "b"));
     let (mut client, mut other) = (stand.client(), stand.client());
     let id = client.ask("ID\n");
@@ -213,7 +213,7 @@ fn what_is_cancelled_is_answered_in_its_turn_and_the_client_goes_on() {
 
 #[test]
 fn who_is_killed_hears_why_and_nothing_else() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let key = key_of(0, "k");
     let (mut client, mut other) = (stand.client(), stand.client());
     let id = client.ask("ID\n");
@@ -230,7 +230,7 @@ fn who_is_killed_hears_why_and_nothing_else() {
 
 #[test]
 fn a_connection_that_was_held_and_broke_is_not_replaced_by_another() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let key = key_of(0, "k");
     let mut client = stand.client();
     assert_eq!(client.ask(format!("HOLD {key}\n")), "+held");
@@ -242,7 +242,7 @@ fn a_connection_that_was_held_and_broke_is_not_replaced_by_another() {
 
 #[test]
 fn who_sends_no_end_of_a_line_is_told_that_it_is_too_large() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let mut client = stand.client();
     let _ = client.try_send(vec![b'x'; 300 * 1024]);
     assert_eq!(client.hear().unwrap(), "-too large");
@@ -251,7 +251,7 @@ fn who_sends_no_end_of_a_line_is_told_that_it_is_too_large() {
 
 #[test]
 fn what_waits_for_its_turn_is_bounded() {
-    let stand = Stand::start(1, Settings { waiting: 100_000, ..settings() });
+    let stand = ToyCluster::start(1, Settings { waiting: 100_000, ..settings() });
     let (slow, quick) = (key_of(0, "a"), key_of(1, "b"));
     let (mut client, mut other) = (stand.client(), stand.client());
     assert_eq!(client.put(&quick, &"x".repeat(30_000)), "+ok");
@@ -266,7 +266,7 @@ fn what_waits_for_its_turn_is_bounded() {
 }
 
 /// A client has sent half of a large value, behind a `GET` of a server that hangs.
-fn amid_a_large_value(stand: &Stand, key: &str) -> Client {
+fn amid_a_large_value(stand: &ToyCluster, key: &str) -> Client {
     let head = key_of(0, "head");
     stand.servers[0].hang(true);
     let (mut client, before) = (stand.client(), stand.servers[1].accepted.load(Ordering::Relaxed));
@@ -278,7 +278,7 @@ fn amid_a_large_value(stand: &Stand, key: &str) -> Client {
 
 #[test]
 fn who_goes_in_the_middle_of_a_large_value_has_its_answers_and_leaves_nothing() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let key = key_of(1, "k");
     let mut client = amid_a_large_value(&stand, &key);
     client.0.get_ref().shutdown(Shutdown::Write).unwrap();
@@ -294,7 +294,7 @@ fn who_goes_in_the_middle_of_a_large_value_has_its_answers_and_leaves_nothing() 
 
 #[test]
 fn who_is_killed_in_the_middle_of_a_large_value_is_gone() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let key = key_of(1, "k");
     let mut other = stand.client();
     let id: u64 = other.ask("ID\n")[1..].parse().unwrap();
@@ -308,7 +308,7 @@ fn who_is_killed_in_the_middle_of_a_large_value_is_gone() {
 }
 
 /// A client whose large value its server has, and does not answer.
-fn behind_a_large_value(stand: &Stand, key: &str) -> Client {
+fn behind_a_large_value(stand: &ToyCluster, key: &str) -> Client {
     stand.servers[0].hang(true);
     let (mut client, before) = (stand.client(), stand.servers[0].put_times(key.as_bytes()));
     client.send(format!("PUT {key} 500000\n{}", "x".repeat(500_000)));
@@ -318,7 +318,7 @@ fn behind_a_large_value(stand: &Stand, key: &str) -> Client {
 
 #[test]
 fn who_is_killed_does_not_wait_for_its_connection_to_be_given_back() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let mut other = stand.client();
     let id: u64 = other.ask("ID\n")[1..].parse().unwrap();
     let mut client = behind_a_large_value(&stand, &key_of(0, "k"));
@@ -330,7 +330,7 @@ fn who_is_killed_does_not_wait_for_its_connection_to_be_given_back() {
 
 #[test]
 fn who_was_told_that_an_answer_is_late_on_its_own_connection_goes_on() {
-    let stand = Stand::start(1, quick(300));
+    let stand = ToyCluster::start(1, quick(300));
     let mut client = behind_a_large_value(&stand, &key_of(0, "k"));
     assert_eq!(client.hear().unwrap(), "-may have run: late");
     assert_eq!(client.ask(format!("GET {}\n", key_of(1, "b"))), "-none");

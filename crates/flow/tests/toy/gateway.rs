@@ -17,7 +17,7 @@ use std::time::Duration;
 use flow::answers::NotedAnswer;
 use flow::dial::{Address, Socket, Target};
 use flow::lane::{Protocol, Step, What};
-use flow::lanes::Known;
+use flow::lanes::ServerRecord;
 use flow::pool::Budget;
 use flow::service::{
     Affinity, Again, Apart, Client, ClientEvent, Dialogue, Effect, Fabric, Judge, Request, Route,
@@ -28,7 +28,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 /// A `PUT` of more bytes goes by lease, as they come.
 pub const LARGE: usize = 64 * 1024;
 
-/// Where replies end.
+/// Finds where a reply ends: a line, or a line that gives the length of the bytes behind it.
 #[derive(Debug, Default)]
 pub struct Replies {
     /// Bytes of the reply that are to come behind its line.
@@ -69,7 +69,7 @@ fn number(text: &[u8]) -> Option<usize> {
 #[derive(Debug)]
 pub struct Nothing;
 
-impl Known for Nothing {
+impl ServerRecord for Nothing {
     fn is_current(&self) -> bool {
         true
     }
@@ -230,7 +230,7 @@ impl Service for Toy {
     }
 }
 
-/// One client's side.
+/// One client's side: cuts its bytes into lines and asks or answers each.
 #[derive(Debug)]
 pub struct Lines(pub Rc<Fabric<Toy>>);
 

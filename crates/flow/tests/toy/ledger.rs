@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use rand::Rng as _;
 
-use crate::stand::{Client, Stand, key_of, settings};
+use crate::stand::{Client, ToyCluster, key_of, settings};
 
 /// How often a server misbehaves.
 const FAULTS: u32 = 1_100;
 
 /// What was told of writes, each with a key of its own.
 #[derive(Default)]
-struct Told {
+struct WriteOutcomes {
     ok: Vec<String>,
     not_sent: Vec<String>,
     unknown: Vec<String>,
 }
 
 /// Writes in bursts until `done`, each key once, reads among them.
-fn write(stand: &Stand, number: usize, done: &AtomicBool) -> Told {
-    let (mut told, mut turn) = (Told::default(), 0);
+fn write(stand: &ToyCluster, number: usize, done: &AtomicBool) -> WriteOutcomes {
+    let (mut told, mut turn) = (WriteOutcomes::default(), 0);
     let mut client: Option<Client> = None;
     while !done.load(Ordering::Relaxed) {
         let of = client.get_or_insert_with(|| stand.client());
@@ -62,9 +62,9 @@ fn write(stand: &Stand, number: usize, done: &AtomicBool) -> Told {
 #[test]
 fn no_write_runs_twice_none_is_lost_and_none_that_was_not_sent_ran() {
     let faults = std::env::var("WEIR_TEST_STEPS").ok().and_then(|text| text.parse().ok());
-    let stand = Stand::start(2, settings());
+    let stand = ToyCluster::start(2, settings());
     let done = AtomicBool::new(false);
-    let told: Vec<Told> = std::thread::scope(|scope| {
+    let told: Vec<WriteOutcomes> = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..16)
             .map(|number| {
                 scope.spawn({

@@ -1,10 +1,10 @@
 //! Each client hears its own answers, in the order of its requests.
 
-use crate::stand::{Stand, alone, key_of, settings};
+use crate::stand::{ToyCluster, alone, key_of, settings};
 
 #[test]
 fn answers_come_in_the_order_of_the_requests_whoever_gives_them() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let mut client = stand.client();
     let (a, b) = (key_of(0, "a"), key_of(1, "b"));
     assert_eq!(client.put(&a, "one"), "+ok");
@@ -22,7 +22,7 @@ fn answers_come_in_the_order_of_the_requests_whoever_gives_them() {
 
 #[test]
 fn many_clients_share_a_few_lanes_and_none_hears_of_another() {
-    let stand = Stand::start(2, settings());
+    let stand = ToyCluster::start(2, settings());
     std::thread::scope(|scope| {
         for number in 0..40 {
             let mut client = stand.client();
@@ -46,7 +46,7 @@ fn many_clients_share_a_few_lanes_and_none_hears_of_another() {
 
 #[test]
 fn a_client_that_holds_a_connection_has_its_state_and_leaves_none() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let key = key_of(1, "k");
     let mut clients: Vec<_> = (0..4).map(|_| stand.client()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
@@ -76,7 +76,7 @@ fn a_client_that_holds_a_connection_has_its_state_and_leaves_none() {
 
 #[test]
 fn a_connection_that_a_request_taints_is_closed_and_nobody_else_has_it() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let key = key_of(1, "k");
     let mut client = stand.client();
     assert_eq!(client.ask(format!("TAINT {key}\n")), "-not sent: lost", "it rides no lane");
@@ -95,7 +95,7 @@ fn a_connection_that_a_request_taints_is_closed_and_nobody_else_has_it() {
 
 #[test]
 fn a_client_may_hold_a_connection_to_each_of_several_servers() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let (a, b) = (key_of(0, "a"), key_of(1, "b"));
     let mut client = stand.client();
     for key in [&a, &b] {
@@ -118,7 +118,7 @@ fn a_client_may_hold_a_connection_to_each_of_several_servers() {
 
 #[test]
 fn a_message_that_nobody_asked_for_comes_between_two_answers() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let (mut watcher, mut writer) = (stand.client(), stand.client());
     let key = key_of(0, "k");
     assert_eq!(watcher.ask(format!("WATCH {key}\n")), "+ok");
@@ -140,7 +140,7 @@ fn a_large_request_goes_as_it_comes_with_little_memory() {
 }
 
 fn large_request() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let key = key_of(0, "k");
     let mut client = stand.client();
     let (chunk, chunks) = (vec![b'x'; 1 << 20], 128);
@@ -162,7 +162,7 @@ fn large_request() {
 
 #[test]
 fn what_is_done_apart_begins_behind_all_before_and_holds_up_all_behind() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let begun = || stand.on_workers(|fabric| fabric.service().apart.borrow().len())[0];
     let answer = || {
         stand.on_workers(|fabric| {

@@ -7,11 +7,11 @@ use flow::limit::Limit;
 use flow::pool::Budget;
 use flow::service::Settings;
 
-use crate::stand::{Stand, key_of, settings};
+use crate::stand::{ToyCluster, key_of, settings};
 
 /// A stand whose one worker has so many connections to all servers together.
-fn within(connections: usize, settings: Settings) -> Stand {
-    let stand = Stand::start(1, settings);
+fn within(connections: usize, settings: Settings) -> ToyCluster {
+    let stand = ToyCluster::start(1, settings);
     stand.on_workers(move |fabric| {
         let budget = Budget::new(Limit::new(connections));
         *fabric.service().budget.borrow_mut() = Some(budget);
@@ -19,7 +19,7 @@ fn within(connections: usize, settings: Settings) -> Stand {
     stand
 }
 
-fn lanes(stand: &Stand) -> usize {
+fn lanes(stand: &ToyCluster) -> usize {
     stand.figures().iter().map(|figures| figures.lanes).sum()
 }
 
@@ -58,10 +58,10 @@ fn lanes_that_nobody_uses_make_room_for_whoever_waits() {
 fn lanes_end_that_nobody_has_used_for_long_and_that_is_a_break_for_who_wrote() {
     let mut settings = settings();
     settings.idle = Some(Duration::from_millis(200));
-    let stand = Stand::start(1, settings);
+    let stand = ToyCluster::start(1, settings);
     let (mut ann, key) = (stand.client(), key_of(0, "a"));
     assert_eq!(ann.put(&key, "x"), "+ok");
-    let breaks = |stand: &Stand| stand.on_workers(|fabric| fabric.breaks(0))[0];
+    let breaks = |stand: &ToyCluster| stand.on_workers(|fabric| fabric.breaks(0))[0];
     let before = breaks(&stand);
     stand.wait_until(|| lanes(&stand) == 0);
     assert!(breaks(&stand) > before);
@@ -70,15 +70,15 @@ fn lanes_end_that_nobody_has_used_for_long_and_that_is_a_break_for_who_wrote() {
 
 #[test]
 fn a_server_that_nobody_asks_any_more_is_forgotten_with_its_connections() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let (mut ann, key) = (stand.client(), key_of(0, "a"));
     assert_eq!(ann.put(&key, "x"), "+ok");
     assert_eq!(ann.ask(format!("HOLD {key}\n")), "+held");
-    let is_forgotten = |stand: &Stand| stand.on_workers(|fabric| fabric.forget(0))[0];
+    let is_forgotten = |stand: &ToyCluster| stand.on_workers(|fabric| fabric.forget(0))[0];
     assert!(!is_forgotten(&stand), "a client has a connection to it");
     assert_eq!(ann.ask(format!("FREE {key}\n")), "+free");
     stand.wait_until(|| is_forgotten(&stand));
-    let left = |stand: &Stand| stand.on_workers(|fabric| fabric.connections().len())[0];
+    let left = |stand: &ToyCluster| stand.on_workers(|fabric| fabric.connections().len())[0];
     assert_eq!((lanes(&stand), left(&stand)), (0, 0));
     // Whoever asks it after all is served by new ones.
     assert_eq!(ann.ask(format!("GET {key}\n")), "$1 x");

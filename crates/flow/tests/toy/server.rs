@@ -15,20 +15,20 @@ pub struct Server(Arc<State>);
 
 pub struct State {
     pub address: SocketAddr,
-    /// What it holds.
+    /// The values by their keys.
     values: Mutex<HashMap<Vec<u8>, Value>>,
     /// How often each key was put.
     pub puts: Mutex<HashMap<Vec<u8>, usize>>,
     connections: Mutex<Vec<TcpStream>>,
     /// Keys that another server has now, by its number.
     elsewhere: Mutex<HashMap<Vec<u8>, usize>>,
-    /// It answers nothing.
+    /// While it is set, requests are read and not answered.
     pub hangs: AtomicBool,
     /// So many answers it gives all the same.
     pub passes: AtomicUsize,
     /// Lines that it has read and has an answer to.
     pub read: AtomicUsize,
-    /// It reads nothing.
+    /// While it is set, no requests are read.
     pub is_deaf: AtomicBool,
     /// It closes the connection in the middle of so many of the next answers to `GET`.
     pub dies_within: AtomicUsize,
@@ -114,14 +114,14 @@ impl Server {
         server
     }
 
-    /// Cuts all connections.
+    /// Cuts all connections of clients.
     pub fn cut(&self) {
         for connection in self.connections.lock().drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
 
-    /// Listens no more.
+    /// Stops listening and cuts all connections.
     pub fn leave(&self) {
         self.has_left.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(self.address));
@@ -143,7 +143,6 @@ impl Server {
         self.elsewhere.lock().insert(key.into(), number);
     }
 
-    /// What it has.
     pub fn value(&self, key: &str) -> Option<Vec<u8>> {
         self.values.lock().get(key.as_bytes()).map(Value::bytes)
     }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use flow::service::{Fabric, Settings, Standing};
 
 use crate::gateway::Toy;
-use crate::stand::{Client, Stand, key_of, settings};
+use crate::stand::{Client, ToyCluster, key_of, settings};
 
 /// Bytes of a request that fills the way to a server which reads nothing.
 const FILL: usize = 60_000;
 
 /// A server that reads nothing, with the way there full: what is asked now waits together. Gives
 /// the client whose requests fill it, and how many these are: all of them are under way.
-fn fill(stand: &Stand, key: &str) -> (Client, usize) {
+fn fill(stand: &ToyCluster, key: &str) -> (Client, usize) {
     stand.servers[0].is_deaf.store(true, Ordering::Relaxed);
     let (mut filler, mut count) = (stand.client(), 0);
     while !is_full(stand) {
@@ -27,7 +27,7 @@ fn fill(stand: &Stand, key: &str) -> (Client, usize) {
 
 /// Whether the way takes no more, by far. For a moment it takes none while the kernel still makes
 /// its buffer larger, or before the lane has come to write.
-fn is_full(stand: &Stand) -> bool {
+fn is_full(stand: &ToyCluster) -> bool {
     let before = unsent(stand);
     before > FILL && {
         std::thread::sleep(Duration::from_millis(100));
@@ -35,16 +35,16 @@ fn is_full(stand: &Stand) -> bool {
     }
 }
 
-fn unsent(stand: &Stand) -> usize {
+fn unsent(stand: &ToyCluster) -> usize {
     let lanes = stand.on_workers(|fabric| fabric.lanes());
     lanes.iter().flatten().map(|lane| lane.unsent).sum()
 }
 
-fn in_flight(stand: &Stand) -> usize {
+fn in_flight(stand: &ToyCluster) -> usize {
     stand.figures().iter().map(|figures| figures.in_flight).sum()
 }
 
-fn shared(stand: &Stand) -> usize {
+fn shared(stand: &ToyCluster) -> usize {
     stand.on_workers(|fabric| fabric.service().shared.get())[0]
 }
 
@@ -57,7 +57,7 @@ fn one_lane() -> Settings {
 }
 
 /// A client by its number at the toy, which has asked something, once that has come there.
-fn asks(stand: &Stand, line: &str) -> (Client, u64) {
+fn asks(stand: &ToyCluster, line: &str) -> (Client, u64) {
     let mut client = stand.client();
     let id = client.ask("ID\n")[1..].parse().unwrap();
     client.send(line);
@@ -65,15 +65,15 @@ fn asks(stand: &Stand, line: &str) -> (Client, u64) {
     (client, id)
 }
 
-fn unanswered(stand: &Stand, id: u64) -> u64 {
+fn unanswered(stand: &ToyCluster, id: u64) -> u64 {
     standing(stand, id, |standing| standing.unanswered)
 }
 
-fn unread(stand: &Stand, id: u64) -> usize {
+fn unread(stand: &ToyCluster, id: u64) -> usize {
     standing(stand, id, |standing| standing.unread)
 }
 
-fn standing<T: Default + Send + 'static>(stand: &Stand, id: u64, of: fn(Standing) -> T) -> T {
+fn standing<T: Default + Send + 'static>(stand: &ToyCluster, id: u64, of: fn(Standing) -> T) -> T {
     let of = move |fabric: &Rc<Fabric<Toy>>| {
         fabric.client(id).map_or_else(T::default, |client| of(client.standing()))
     };
@@ -82,7 +82,7 @@ fn standing<T: Default + Send + 'static>(stand: &Stand, id: u64, of: fn(Standing
 
 #[test]
 fn many_that_wait_for_the_same_ask_once_whoever_leaves_or_is_cancelled() {
-    let stand = Stand::start(1, one_lane());
+    let stand = ToyCluster::start(1, one_lane());
     let (key, other, fills) = (key_of(0, "k"), key_of(0, "other"), key_of(0, "fill"));
     assert_eq!(stand.client().put(&key, "value"), "+ok");
     let (mut filler, count) = fill(&stand, &fills);
@@ -117,7 +117,7 @@ fn many_that_wait_for_the_same_ask_once_whoever_leaves_or_is_cancelled() {
 
 #[test]
 fn a_read_behind_its_own_write_is_asked_by_itself() {
-    let stand = Stand::start(1, one_lane());
+    let stand = ToyCluster::start(1, one_lane());
     let (key, fills) = (key_of(0, "k"), key_of(0, "fill"));
     assert_eq!(stand.client().put(&key, "old"), "+ok");
     let (mut filler, count) = fill(&stand, &fills);
@@ -136,7 +136,7 @@ fn a_read_behind_its_own_write_is_asked_by_itself() {
 
 #[test]
 fn who_has_not_taken_its_answers_joins_nobody() {
-    let stand = Stand::start(1, one_lane());
+    let stand = ToyCluster::start(1, one_lane());
     let (key, long, fills) = (key_of(0, "k"), key_of(0, "long"), key_of(0, "fill"));
     assert_eq!(stand.client().put(&key, "value"), "+ok");
     assert_eq!(stand.client().put(&long, &"v".repeat(60_000)), "+ok");
@@ -166,7 +166,7 @@ fn who_has_not_taken_its_answers_joins_nobody() {
 
 #[test]
 fn who_joined_a_long_reply_or_a_lost_lane_asks_alone_and_before_what_it_sent_behind() {
-    let stand = Stand::start(1, one_lane());
+    let stand = ToyCluster::start(1, one_lane());
     let (long, short) = (key_of(0, "long"), key_of(0, "k"));
     let fills = key_of(0, "fill");
     let value = "v".repeat(70_000);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use flow::service::Settings;
 
-use crate::stand::{Client, Stand, alone, key_of, memory, settings};
+use crate::stand::{Client, ToyCluster, alone, key_of, memory, settings};
 
 /// Much less in a second than a server sends.
 const SLOWLY: usize = 20_000_000;
@@ -35,7 +35,7 @@ fn a_slow_reader_of_a_gibibyte_costs_the_others_no_more_than_the_patience() {
 
 fn slow_reader() {
     const SIZE: usize = 1 << 30;
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let (same, zeros) = (key_of(0, "k"), key_of_zeros(0, SIZE));
     let mut clients: Vec<_> = (0..100).map(|_| stand.client()).collect();
     assert_eq!(clients[0].put(&same, "x"), "+ok");
@@ -78,9 +78,9 @@ fn slow_reader() {
 
 /// Two clients ask the same lane, the first for a reply that never ends, as it were. What the
 /// other hears, while `meanwhile` goes on with the first.
-fn behind_no_end(request: &str, meanwhile: impl FnOnce(&Stand, Client)) -> String {
+fn behind_no_end(request: &str, meanwhile: impl FnOnce(&ToyCluster, Client)) -> String {
     let lanes = flow::lanes::Limits { count: 1, ..settings().lanes };
-    let stand = Stand::start(1, Settings { lanes, ..settings() });
+    let stand = ToyCluster::start(1, Settings { lanes, ..settings() });
     // A day at 1 GB a second: if its end were waited for the answer would be late.
     let (key, zeros) = (key_of(0, "k"), key_of_zeros(0, 80 << 40));
     let (mut first, mut other) = (stand.client(), stand.client());
@@ -100,7 +100,7 @@ fn behind_no_end(request: &str, meanwhile: impl FnOnce(&Stand, Client)) -> Strin
 
 #[test]
 fn who_is_behind_a_slow_reader_is_not_behind_all_of_its_reply() {
-    let slowly = |_: &Stand, mut first: Client| {
+    let slowly = |_: &ToyCluster, mut first: Client| {
         read_slowly(first.0.get_mut(), usize::MAX, SLOWLY);
     };
     assert_eq!(behind_no_end("GET KEY\n", slowly), "$1 x", "asked again");
@@ -109,7 +109,12 @@ fn who_is_behind_a_slow_reader_is_not_behind_all_of_its_reply() {
 
 /// A client reads nothing while it asks a lane for `count` times so many bytes, and another one is
 /// behind that. What the other hears, and after how long.
-fn behind_deaf(stand: &Stand, deaf: &mut Client, count: usize, size: usize) -> (String, Duration) {
+fn behind_deaf(
+    stand: &ToyCluster,
+    deaf: &mut Client,
+    count: usize,
+    size: usize,
+) -> (String, Duration) {
     let (key, zeros) = (key_of(0, "k"), key_of_zeros(0, size));
     let mut other = stand.client();
     assert_eq!(other.put(&key, "x"), "+ok");
@@ -136,9 +141,9 @@ fn hear_zeros(client: &mut Client, count: usize, size: usize) {
 }
 
 /// One lane, and clients that may leave 64 MiB unread.
-fn with_one_lane() -> Stand {
+fn with_one_lane() -> ToyCluster {
     let lanes = flow::lanes::Limits { count: 1, ..settings().lanes };
-    Stand::start(1, Settings { lanes, spill: 64 << 20, ..settings() })
+    ToyCluster::start(1, Settings { lanes, spill: 64 << 20, ..settings() })
 }
 
 #[test]
@@ -166,7 +171,7 @@ fn who_is_behind_many_replies_does_not_wait_for_the_patience_with_each() {
 
 #[test]
 fn what_reaches_nobody_is_not_read_to_its_end_while_others_wait() {
-    let gone = |_: &Stand, mut first: Client| {
+    let gone = |_: &ToyCluster, mut first: Client| {
         first.0.read_exact(&mut [0; 1_000_000]).unwrap();
     };
     assert_eq!(behind_no_end("GET KEY\n", gone), "$1 x");
@@ -174,7 +179,7 @@ fn what_reaches_nobody_is_not_read_to_its_end_while_others_wait() {
 
 #[test]
 fn who_waits_for_its_own_answers_may_take_its_time() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let (key, zeros) = (key_of(0, "k"), key_of_zeros(0, 32 << 20));
     let mut client = stand.client();
     assert_eq!(client.put(&key, "x"), "+ok");
@@ -195,7 +200,7 @@ fn who_waits_for_its_own_answers_may_take_its_time() {
 #[test]
 fn who_leaves_its_own_answers_for_longer_than_the_timeout_has_them_all() {
     let timeout = Duration::from_millis(300);
-    let stand = Stand::start(1, Settings { timeout, ..settings() });
+    let stand = ToyCluster::start(1, Settings { timeout, ..settings() });
     let (key, size) = (key_of(0, "k"), size_of_zeros(0, 30_000));
     let mut client = stand.client();
     assert_eq!(client.put(&key, "x"), "+ok");
@@ -234,7 +239,7 @@ fn who_does_not_read_loses_only_itself() {
 
 fn no_reader() {
     let lanes = flow::lanes::Limits { count: 1, ..settings().lanes };
-    let stand = Stand::start(1, Settings { lanes, ..settings() });
+    let stand = ToyCluster::start(1, Settings { lanes, ..settings() });
     let (key, zeros) = (key_of(0, "k"), key_of_zeros(0, 256 << 20));
     let (mut deaf, mut other) = (stand.client(), stand.client());
     assert_eq!(other.put(&key, "x"), "+ok");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use flow::Worker;
 use flow::endpoint::Endpoint;
-use flow::front::{BindError, Calls, Front, Fronts, Prepared, Serving, Share, Sockets};
+use flow::front::{BindError, Calls, Front, Fronts, PreparedSettings, Serving, Share, Sockets};
 use flow::limit::Limit;
 use flow::memory::Memory;
 use flow::pool::Counts;
@@ -65,8 +65,11 @@ impl Front for Gate {
         self.calls.leave(worker.index);
     }
 
-    fn prepare(self: &Arc<Self>, wanted: Settings) -> Result<Prepared<'_>, std::fmt::Error> {
-        Ok(Prepared::new(move || {
+    fn prepare(
+        self: &Arc<Self>,
+        wanted: Settings,
+    ) -> Result<PreparedSettings<'_>, std::fmt::Error> {
+        Ok(PreparedSettings::new(move || {
             *self.settings.lock() = wanted.clone();
             drop(self.calls.asked_all(|done: oneshot::Sender<()>| {
                 let wanted = wanted.clone();
@@ -86,7 +89,7 @@ impl Front for Gate {
 }
 
 /// The gateway with its servers.
-pub struct Stand {
+pub struct ToyCluster {
     /// The last one has no key but those that were learnt to be there.
     pub servers: [Server; 3],
     pub address: SocketAddr,
@@ -119,7 +122,7 @@ pub fn settings() -> Settings {
     }
 }
 
-impl Stand {
+impl ToyCluster {
     pub fn start(workers: usize, settings: Settings) -> Self {
         let servers = [Server::start(), Server::start(), Server::start()];
         let registry = Registry::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flow::service::Settings;
 use flow::workers::Drained;
 
-use crate::stand::{Client, LONG, Stand, key_of, settings};
+use crate::stand::{Client, LONG, ToyCluster, key_of, settings};
 
 /// Asks as fast as answers come until the connection ends; every answer is as expected, or the
 /// last one says why there is none. `heard` counts them.
@@ -34,7 +34,7 @@ fn hammer(mut client: Client, number: usize, heard: &AtomicUsize) {
 
 #[test]
 fn settings_change_under_load_and_nobody_notices() {
-    let stand = Stand::start(2, settings());
+    let stand = ToyCluster::start(2, settings());
     let (done, heard) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for number in 0..20 {
@@ -65,7 +65,7 @@ fn settings_change_under_load_and_nobody_notices() {
 
 #[test]
 fn everybody_has_its_answers_when_it_stops() {
-    let stand = Stand::start(2, settings());
+    let stand = ToyCluster::start(2, settings());
     let clients: Vec<_> = (0..20).map(|_| stand.client()).collect();
     let mut idle = stand.client();
     assert_eq!(idle.ask("ID\n").chars().next(), Some('+'));
@@ -83,7 +83,7 @@ fn everybody_has_its_answers_when_it_stops() {
 
 #[test]
 fn who_waits_for_a_hung_server_is_told_when_it_stops() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let key = key_of(0, "k");
     let mut client = stand.client();
     assert_eq!(client.put(&key, "x"), "+ok");

@@ -47,7 +47,7 @@ pub struct Backend {
 /// A breaker as operators see it.
 fn breaker(name: &str, registry: &Registry) -> Breaker {
     let labels = [("backend", name)];
-    let shown = health::Shown {
+    let shown = health::BreakerMetrics {
         state: registry.gauge(
             "weir_backend_breaker_state",
             "Whether the backend is asked: 0 yes, 1 one trial is under way, 2 no.",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use flow::endpoint::Endpoint;
-use flow::front::{self, Addresses, BindError, Prepared, Serving, Share, Sockets};
+use flow::front::{self, Addresses, BindError, PreparedSettings, Serving, Share, Sockets};
 use flow::limit::Limit;
 use flow::memory::{self, Memory, MemoryShare};
 use flow::tls::{Renewal, ServerTls, TlsError};
@@ -348,14 +348,16 @@ impl front::Front for Gateway {
     /// What can change while connections are served: users, the token secret, the stamp, body
     /// limits, memory, the connection limit, certificates, the backends that are servers, and a
     /// cluster's sets and periods.
-    fn prepare(self: &Arc<Self>, settings: Settings) -> Result<Prepared<'_>, OpenError> {
+    fn prepare(self: &Arc<Self>, settings: Settings) -> Result<PreparedSettings<'_>, OpenError> {
         let checked = CheckedSettings::new(settings)?;
         let secret = checked.settings.token_secret()?;
         let tls = self.ports.tls.as_ref().filter(|_| checked.settings.tls.is_some());
         let tls = tls.map(ServerTls::renew).transpose()?;
         let table = checked.table(self.deliveries.backends.placement())?;
         let backends = self.deliveries.prepare(&checked.backends)?;
-        Ok(Prepared::new(move || self.put_in_force(checked, secret, tls, (table, backends))))
+        Ok(PreparedSettings::new(move || {
+            self.put_in_force(checked, secret, tls, (table, backends))
+        }))
     }
 
     /// Whether writes are taken; what stands in the way otherwise.

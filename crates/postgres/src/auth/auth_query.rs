@@ -40,7 +40,7 @@ pub enum Outcome {
     /// No password will do, for this reason. It is for the log: the client is asked for a password
     /// all the same, and hears that it is wrong.
     Unknown {
-        /// The reason.
+        /// Why, in words for Weir's log.
         why: &'static str,
         /// What the server keeps of new passwords: what an unknown user is to look like.
         there: Option<Kind>,
@@ -50,7 +50,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// For [`super::Ask::verifier`].
+    /// The verifier that was found, for [`super::Ask::verifier`].
     pub fn verifier(&self) -> Option<&Verifier> {
         match self {
             Self::Known(verifier) => Some(verifier),

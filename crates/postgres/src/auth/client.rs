@@ -52,7 +52,7 @@ impl Ask<'_> {
     }
 }
 
-/// What follows.
+/// What the gateway is to do next in a client's login.
 #[derive(Debug)]
 pub enum AuthStep {
     /// What was written is to be sent; the client's next `p` message is for
@@ -88,17 +88,17 @@ enum State {
     },
     Scram {
         verifier: ScramVerifier,
-        known: Known,
+        known: UserSecret,
         channel: Channel,
     },
     Challenged {
         challenge: Challenge,
-        known: Known,
+        known: UserSecret,
     },
     Md5 {
         verifier: Md5Verifier,
         salt: [u8; 4],
-        known: Known,
+        known: UserSecret,
     },
     Clear {
         verifier: Option<Verifier>,
@@ -116,18 +116,18 @@ enum State {
 #[derive(Debug)]
 struct Channel {
     binding: Option<ChannelBinding>,
-    /// It must be.
+    /// A client that does not bind its login to the channel is refused.
     bound_only: bool,
 }
 
 /// What is known of a user besides the verifier at hand.
 #[derive(Debug)]
-enum Known {
+enum UserSecret {
     /// Nothing fits: goes through the motions.
     Nobody,
     /// The verifier at hand is all.
     Verifier,
-    /// The password itself.
+    /// The password itself, of which the verifier at hand was made.
     Password(Secret),
 }
 
@@ -179,7 +179,7 @@ impl ClientAuth {
         let made_up = ask.mock.verifier(ask.user, ask.kind());
         match ask.verifier {
             Some(Verifier::Scram(verifier)) => {
-                self.offer(verifier.clone(), Known::Verifier, channel, out)
+                self.offer(verifier.clone(), UserSecret::Verifier, channel, out)
             }
             Some(Verifier::Plain(plain)) => {
                 let salt = ask.mock.salt(ask.user);
@@ -188,14 +188,14 @@ impl ClientAuth {
                 AuthStep::Prepare(derivation)
             }
             // An md5 digest says nothing that SCRAM could check.
-            Some(Verifier::Md5(_)) | None => self.offer(made_up, Known::Nobody, channel, out),
+            Some(Verifier::Md5(_)) | None => self.offer(made_up, UserSecret::Nobody, channel, out),
         }
     }
 
     fn offer(
         &mut self,
         verifier: ScramVerifier,
-        known: Known,
+        known: UserSecret,
         channel: Channel,
         out: &mut Vec<u8>,
     ) -> AuthStep {
@@ -209,14 +209,14 @@ impl ClientAuth {
     fn open_md5(&mut self, ask: &Ask<'_>, out: &mut Vec<u8>) -> AuthStep {
         let (kind, made_up) = (ask.kind(), ask.mock.digest(ask.user));
         let (verifier, known) = match ask.verifier {
-            Some(Verifier::Md5(verifier)) => (verifier.clone(), Known::Verifier),
+            Some(Verifier::Md5(verifier)) => (verifier.clone(), UserSecret::Verifier),
             Some(Verifier::Plain(plain)) => {
                 let verifier = Md5Verifier::make(ask.user, &plain.secret);
-                (verifier, Known::Password(plain.secret.clone()))
+                (verifier, UserSecret::Password(plain.secret.clone()))
             }
             Some(Verifier::Scram(_)) => return self.open_scram(ask, out),
             None => match kind {
-                Kind::Plain | Kind::Md5 => (made_up, Known::Nobody),
+                Kind::Plain | Kind::Md5 => (made_up, UserSecret::Nobody),
                 Kind::Scram { .. } => return self.open_scram(ask, out),
             },
         };
@@ -251,7 +251,7 @@ impl ClientAuth {
     fn challenge(
         &mut self,
         verifier: ScramVerifier,
-        known: Known,
+        known: UserSecret,
         offer: Offer<'_>,
         body: &[u8],
         out: &mut Vec<u8>,
@@ -281,18 +281,18 @@ impl ClientAuth {
     fn proved(
         &mut self,
         challenge: Challenge,
-        known: Known,
+        known: UserSecret,
         body: &[u8],
         out: &mut Vec<u8>,
     ) -> AuthStep {
         match (challenge.finish(body), known) {
             (
                 Ok(Verdict::Proved { last, login }),
-                known @ (Known::Verifier | Known::Password(_)),
+                known @ (UserSecret::Verifier | UserSecret::Password(_)),
             ) => {
                 put_authentication_sasl_final(out, last.as_bytes());
                 AuthStep::Done(match known {
-                    Known::Password(secret) => Credentials::Password(secret),
+                    UserSecret::Password(secret) => Credentials::Password(secret),
                     _ => Credentials::Scram(login),
                 })
             }
@@ -305,7 +305,7 @@ impl ClientAuth {
         &mut self,
         verifier: Md5Verifier,
         salt: [u8; 4],
-        known: Known,
+        known: UserSecret,
         body: &[u8],
     ) -> AuthStep {
         let answer = match password(body) {
@@ -314,8 +314,8 @@ impl ClientAuth {
         };
         let fits: bool = md5::answer(&verifier, salt).ct_eq(answer).into();
         match known {
-            Known::Verifier if fits => AuthStep::Done(Credentials::Md5(verifier)),
-            Known::Password(secret) if fits => AuthStep::Done(Credentials::Password(secret)),
+            UserSecret::Verifier if fits => AuthStep::Done(Credentials::Md5(verifier)),
+            UserSecret::Password(secret) if fits => AuthStep::Done(Credentials::Password(secret)),
             _ => self.wrong(),
         }
     }
@@ -356,7 +356,7 @@ impl ClientAuth {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Preparing { secret, salt, channel } => {
                 let verifier = ScramVerifier::of_keys(keys, &salt, ITERATIONS.get());
-                self.offer(verifier, Known::Password(secret), channel, out)
+                self.offer(verifier, UserSecret::Password(secret), channel, out)
             }
             State::Derived { verifier, known, secret } => {
                 let fits: bool = keys.stored_key.ct_eq(&verifier.stored_key).into();

@@ -89,7 +89,7 @@ pub struct KeyCache {
 #[derive(Debug, Default)]
 struct Entries {
     keys: HashMap<[u8; KEY_BYTES], Keys>,
-    /// Oldest first.
+    /// The keys of `keys`, oldest first.
     order: VecDeque<[u8; KEY_BYTES]>,
 }
 

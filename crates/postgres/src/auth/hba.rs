@@ -40,7 +40,7 @@ pub fn read_maps(text: &str) -> (Maps, Vec<String>) {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
 pub struct RuleError {
-    /// Counted from 1.
+    /// The number of the line, from 1.
     pub line: usize,
     /// What is wrong with it.
     pub why: String,

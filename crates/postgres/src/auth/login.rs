@@ -21,7 +21,7 @@ pub enum Binding {
     Prefer,
     /// It must be; a server that offers less is not trusted.
     Require,
-    /// Never.
+    /// The login is not bound, even where the server offers it.
     Disable,
 }
 
@@ -30,11 +30,11 @@ pub enum Binding {
 pub struct LoginRules {
     /// The password itself: over TLS or a Unix socket, or where the operator says so.
     pub cleartext: bool,
-    /// Channel binding.
+    /// Whether a SCRAM login is bound to the TLS channel.
     pub binding: Binding,
 }
 
-/// What follows.
+/// What is to be done next in a login to a server.
 #[derive(Debug)]
 pub enum LoginStep {
     /// What was written is to be sent; the server's next `R` message is for [`Login::on`].
@@ -42,7 +42,7 @@ pub enum LoginStep {
     /// To be run, away from the worker (or found in a [`super::KeyCache`]), and given to
     /// [`Login::derived`].
     Derive(Derivation),
-    /// Weir is in.
+    /// The server has accepted the login.
     Done,
     /// The connection is to be closed.
     Failed(LoginError),

@@ -17,11 +17,11 @@ use super::{Md5Verifier, ScramVerifier, Secret};
 /// What is kept of a user's password, as far as it shows in what the user is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The password itself.
+    /// The password itself, unhashed.
     Plain,
-    /// An md5 digest.
+    /// An md5 digest, as PostgreSQL stores it.
     Md5,
-    /// A SCRAM verifier.
+    /// A SCRAM-SHA-256 verifier, of this shape.
     Scram {
         /// How often its hash is repeated.
         iterations: NonZeroU32,

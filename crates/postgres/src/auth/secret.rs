@@ -9,12 +9,11 @@ use subtle::ConstantTimeEq;
 pub struct Secret(Box<[u8]>);
 
 impl Secret {
-    /// Takes the bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into().into_boxed_slice())
     }
 
-    /// The bytes.
+    /// The secret's bytes, which must not be logged.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }

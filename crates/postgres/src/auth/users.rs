@@ -40,7 +40,6 @@ impl Users {
         user.verifier.as_ref().filter(|_| !expired)
     }
 
-    /// How many.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
@@ -71,7 +70,7 @@ impl Users {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the user list: {why}")]
 pub struct UserListError {
-    /// Counted from 1.
+    /// The number of the line, from 1.
     pub line: usize,
     /// What is wrong with it.
     pub why: &'static str,

@@ -22,7 +22,7 @@ pub enum Verifier {
     Scram(ScramVerifier),
     /// `md5` and 32 hexadecimal digits.
     Md5(Md5Verifier),
-    /// The password itself.
+    /// The password itself, unhashed.
     Plain(PlainVerifier),
 }
 
@@ -60,7 +60,7 @@ impl Verifier {
     }
 }
 
-/// A SCRAM-SHA-256 verifier.
+/// What PostgreSQL stores for a SCRAM-SHA-256 login (RFC 5802, RFC 7677).
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramVerifier {
     /// How often the hash is repeated.
@@ -148,7 +148,6 @@ pub struct PlainVerifier {
 }
 
 impl PlainVerifier {
-    /// Takes the password.
     pub fn new(secret: Secret) -> Self {
         Self { secret }
     }

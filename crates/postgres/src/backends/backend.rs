@@ -10,7 +10,7 @@ use flow::health::{self, Breaker};
 use tokio::sync::Notify;
 use watch::metrics::Counter;
 
-use super::status::Told;
+use super::status::OverseerNotes;
 use super::{ExpiringRole, Logins, Moment, Standing, StartError};
 use crate::auth::Credentials;
 use crate::server::{DialError, Dialled, Identity, Server, dial};
@@ -83,7 +83,7 @@ pub struct Backend {
     expiring: ArcSwap<Vec<ExpiringRole>>,
     reads: Counter,
     pub(super) parameters: ArcSwapOption<Vec<(String, String)>>,
-    pub(super) told: ArcSwap<Told>,
+    pub(super) told: ArcSwap<OverseerNotes>,
     pub(super) poke: Notify,
     breaker: Breaker,
 }
@@ -95,7 +95,7 @@ impl Backend {
         let server = Server::new(settings).map_err(|error| wrong(error.to_string()))?;
         let own = ArcSwap::from_pointee(Own::read(settings)?);
         // Its state is in `weir_postgres_backend_takes_connections`, beside the others.
-        let shown = health::Shown::default();
+        let shown = health::BreakerMetrics::default();
         let pace = health::Settings { max: CONNECT_PAUSE_MAX, ..Default::default() };
         Ok(Self {
             number,
@@ -113,7 +113,7 @@ impl Backend {
             expiring: ArcSwap::default(),
             reads: Counter::new(),
             parameters: ArcSwapOption::empty(),
-            told: ArcSwap::from_pointee(Told::default()),
+            told: ArcSwap::from_pointee(OverseerNotes::default()),
             poke: Notify::new(),
         })
     }
@@ -170,7 +170,7 @@ impl Backend {
         })
     }
 
-    /// Takes it over.
+    /// Puts new settings of the backend in force.
     pub(super) fn take_over(&self, changed: Changed) {
         let Changed { own, renewal, weight } = changed;
         if let Some(renewal) = renewal {
@@ -186,7 +186,7 @@ impl Backend {
         self.number
     }
 
-    /// Its name.
+    /// Its name in the settings.
     pub fn name(&self) -> &str {
         &self.settings.name
     }

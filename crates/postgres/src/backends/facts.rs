@@ -85,7 +85,7 @@ pub enum FactsError {
     /// A position that is none.
     #[error("its answer about itself is not as expected: {0}")]
     Position(#[from] PositionError),
-    /// Too old.
+    /// The server is older than PostgreSQL 10.
     #[error("it is PostgreSQL {0}, and Weir needs 10 or later")]
     Version(String),
 }

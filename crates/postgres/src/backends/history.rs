@@ -18,7 +18,7 @@ const SAMPLES_MAX: usize = 512;
 pub struct Sample {
     /// Before it was asked.
     pub at: Moment,
-    /// Where it was.
+    /// The server's position in the log at that time.
     pub position: Position,
 }
 
@@ -56,7 +56,7 @@ impl History {
         self.samples.push_back(sample);
     }
 
-    /// The newest sample.
+    /// The newest sample, if there is one.
     pub fn newest(&self) -> Option<Sample> {
         self.samples.back().copied()
     }

@@ -74,7 +74,7 @@ pub struct Logins {
     asked: AtomicU64,
     /// Changes with either of the first two.
     generation: AtomicU64,
-    /// When it did.
+    /// When `generation` changed last.
     changed: Mutex<Option<Instant>>,
 }
 

@@ -84,7 +84,7 @@ pub enum OwnError {
     /// None that could be connected to.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// None that answered.
+    /// The server took the connection and did not answer its question.
     #[error(transparent)]
     Query(#[from] QueryError),
 }
@@ -99,7 +99,7 @@ impl OwnError {
 /// What a client has logged in to a server with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientLogin {
-    /// The user.
+    /// The user's name on the server.
     pub user: Arc<str>,
     /// What it has proved itself by.
     pub credentials: Credentials,
@@ -120,7 +120,7 @@ impl Pace {
 
 /// What the tasks and the workers share.
 #[derive(Debug)]
-struct Shared {
+struct BackendsState {
     overseer: Mutex<Overseer>,
     published: Published,
     pace: ArcSwap<Pace>,
@@ -128,7 +128,7 @@ struct Shared {
     last_write: AtomicU64,
 }
 
-impl Shared {
+impl BackendsState {
     fn last_write(&self) -> Moment {
         Moment::from_nanos(self.last_write.load(Ordering::Relaxed))
     }
@@ -142,14 +142,14 @@ impl Shared {
 /// All backends, shared by all parts of the gateway. Dropped, it is polled no more.
 #[derive(Debug)]
 pub struct Backends {
-    shared: Arc<Shared>,
+    shared: Arc<BackendsState>,
     control: Handle,
     tasks: Mutex<Tasks>,
 }
 
 /// The backends by settings that are not in force yet.
 #[must_use = "the former settings stay in force"]
-pub struct Prepared<'a> {
+pub struct PreparedBackends<'a> {
     of: &'a Backends,
     backends: Vec<Arc<Backend>>,
     /// Those of them that were there before.
@@ -158,8 +158,8 @@ pub struct Prepared<'a> {
     plan: Plan,
 }
 
-impl Prepared<'_> {
-    /// Takes them over.
+impl PreparedBackends<'_> {
+    /// Makes these the backends, and polls each at once.
     pub fn put_in_force(self) {
         let Self { of, backends, stay, pace, plan } = self;
         stay.into_iter().for_each(|(backend, changed)| backend.take_over(changed));
@@ -201,7 +201,7 @@ impl Backends {
             .map(|(number, settings)| Backend::new(number, settings).map(Arc::new))
             .collect::<Result<_, _>>()?;
         let plan = Plan::new(settings, backends.clone());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(BackendsState {
             published: Published::of(&plan),
             overseer: Mutex::new(Overseer::new(plan)),
             pace: ArcSwap::from_pointee(Pace::new(settings)),
@@ -224,7 +224,7 @@ impl Backends {
     ///
     /// # Errors
     /// A file of a backend's settings can not be read.
-    pub fn prepare(&self, settings: &Settings) -> Result<Prepared<'_>, StartError> {
+    pub fn prepare(&self, settings: &Settings) -> Result<PreparedBackends<'_>, StartError> {
         let view = self.view();
         let mut tasks = self.tasks.lock();
         let mut backends = Vec::with_capacity(settings.backend.len());
@@ -243,7 +243,7 @@ impl Backends {
             }
         }
         let plan = Plan::new(settings, backends.clone());
-        Ok(Prepared { of: self, backends, stay, pace: Pace::new(settings), plan })
+        Ok(PreparedBackends { of: self, backends, stay, pace: Pace::new(settings), plan })
     }
 
     /// Polls these and no others.

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 pub struct Moment(u64);
 
 impl Moment {
-    /// Before any other.
+    /// A moment before any other.
     pub const NEVER: Self = Self(0);
 
-    /// Now.
     pub fn now() -> Self {
         Self::of(Instant::now())
     }

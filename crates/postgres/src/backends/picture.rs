@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::history::{History, Lag, Sample};
-use super::roles::{Decision, Seen, Sight, decide};
+use super::roles::{Decision, ObservedBackend, Sight, decide};
 use super::{Facts, Moment, Standing};
 use crate::settings::{Role, TwoPrimaries};
 
@@ -32,7 +32,7 @@ impl Rules {
 /// What came of asking a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Noted {
-    /// It says this.
+    /// The server's answer about itself.
     Up(Facts),
     /// It does not answer, or not to the point.
     Down,
@@ -106,7 +106,7 @@ impl Member {
     }
 }
 
-/// All backends.
+/// All backends, each as its last poll found it.
 #[derive(Debug, Default)]
 pub(super) struct Picture {
     pub(super) rules: Rules,
@@ -132,7 +132,7 @@ impl Picture {
         self.judge();
     }
 
-    /// The primary's place.
+    /// The primary's index among the members.
     pub(super) fn primary(&self) -> Option<usize> {
         self.decision.as_ref()?.primary()
     }
@@ -157,8 +157,8 @@ impl Picture {
 
     fn judge(&mut self) {
         let system = self.decision.as_ref().and_then(|decision| decision.system);
-        let seen = |member: &Member| Seen { role: member.role, sight: member.sight };
-        let seen: Vec<Seen> = self.members.iter().map(seen).collect();
+        let seen = |member: &Member| ObservedBackend { role: member.role, sight: member.sight };
+        let seen: Vec<ObservedBackend> = self.members.iter().map(seen).collect();
         let decision = decide(&seen, self.rules.two_primaries, system);
         for (member, standing) in self.members.iter_mut().zip(&decision.standings) {
             member.standing = *standing;

@@ -9,7 +9,7 @@ use wire::postgres::sqlstate;
 
 use super::facts::{ClusterFacts, Facts, IDENTITY, PARAMETERS, check_version, question};
 use super::picture::Noted;
-use super::{Backend, Moment, Shared, Standing, expiring, logins};
+use super::{Backend, BackendsState, Moment, Standing, expiring, logins};
 use crate::server::{AskLimits, Conversation, DialError, QueryError, dial};
 
 /// Bytes of an answer; it is one row of six values.
@@ -24,13 +24,13 @@ const HASTE: u32 = 5;
 /// What came of a poll.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// Which backend.
+    /// The number of the backend that was polled.
     pub(super) number: usize,
     /// From before it was asked.
     pub(super) at: Moment,
-    /// What it said.
+    /// What the backend answered, or that it did not.
     pub(super) noted: Noted,
-    /// What went wrong.
+    /// Why the poll failed, in words for the log.
     pub(super) failure: Option<String>,
 }
 
@@ -41,7 +41,7 @@ struct Link {
     question: String,
     /// When it was asked about logins last; `None` where it may not be.
     logins_asked: Option<Instant>,
-    /// What it said.
+    /// The server's last answer about logins.
     logins: Option<String>,
     /// When it was asked about passwords that end soon.
     expiring_asked: Instant,
@@ -85,7 +85,7 @@ impl PollError {
 }
 
 /// Polls `backend` for as long as the task is let run.
-pub(super) async fn run(backend: Arc<Backend>, shared: Arc<Shared>) {
+pub(super) async fn run(backend: Arc<Backend>, shared: Arc<BackendsState>) {
     let mut link = None;
     let report = |at, noted, failure| {
         shared.hear(Report { number: backend.number(), at, noted, failure });
@@ -122,7 +122,7 @@ pub(super) async fn run(backend: Arc<Backend>, shared: Arc<Shared>) {
 }
 
 /// Waits until it is this backend's turn again; it was asked last at `asked`.
-async fn turn(backend: &Backend, shared: &Shared, asked: Moment) {
+async fn turn(backend: &Backend, shared: &BackendsState, asked: Moment) {
     let pace = *shared.pace.load_full();
     for _ in 1..HASTE {
         sleep(pace.interval / HASTE).await;

@@ -16,16 +16,16 @@ pub enum Sight {
     Unasked,
     /// It does not answer.
     Down,
-    /// It says this.
+    /// The server's answer about itself.
     Up(Facts),
 }
 
 /// A backend as the decision sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedBackend {
     /// What it may be.
     pub role: Role,
-    /// What it says.
+    /// What the last poll found.
     pub sight: Sight,
 }
 
@@ -39,7 +39,7 @@ pub enum Standing {
     Unknown = 0,
     /// It does not answer.
     Down = 1,
-    /// It takes writes.
+    /// It is the one that takes writes.
     Primary = 2,
     /// It takes reads, where it is new enough.
     Replica = 3,
@@ -102,7 +102,7 @@ pub enum NoPrimary {
     /// More than one says so.
     #[error("{} all say that they are the primary; stop all but one", .0.join(", "))]
     Several(
-        /// Their names.
+        /// The names of these backends.
         Arc<[String]>,
     ),
 }
@@ -131,7 +131,7 @@ impl Decision {
 }
 
 /// Decides. `system` is the cluster that was decided on before.
-pub fn decide(seen: &[Seen], rule: TwoPrimaries, system: Option<u64>) -> Decision {
+pub fn decide(seen: &[ObservedBackend], rule: TwoPrimaries, system: Option<u64>) -> Decision {
     let is_starting = seen.iter().any(|one| one.sight == Sight::Unasked);
     let system = cluster(seen, system, is_starting);
     let mut standings: Vec<_> = seen.iter().map(|one| alone(one, system)).collect();
@@ -156,7 +156,7 @@ fn places(standings: &[Standing], wanted: Standing) -> Vec<usize> {
 }
 
 /// What a backend is as if there were no others.
-fn alone(seen: &Seen, system: Option<u64>) -> Standing {
+fn alone(seen: &ObservedBackend, system: Option<u64>) -> Standing {
     let facts = match seen.sight {
         Sight::Unasked => return Standing::Unknown,
         Sight::Down => return Standing::Down,
@@ -172,7 +172,7 @@ fn alone(seen: &Seen, system: Option<u64>) -> Standing {
 }
 
 /// The one that was promoted last; `None` where two are on the same timeline.
-fn newest(seen: &[Seen], primaries: &[usize]) -> Option<usize> {
+fn newest(seen: &[ObservedBackend], primaries: &[usize]) -> Option<usize> {
     let timeline = |place: &usize| match seen[*place].sight {
         Sight::Up(facts) => facts.timeline,
         Sight::Unasked | Sight::Down => None,
@@ -186,7 +186,7 @@ fn newest(seen: &[Seen], primaries: &[usize]) -> Option<usize> {
 /// Which cluster the backends are of: once decided it stays, unless every backend answers and none
 /// is of it, as after all have been set up anew. Were it to change earlier, a server of another
 /// cluster could get the writes while the right ones are down.
-fn cluster(seen: &[Seen], known: Option<u64>, is_starting: bool) -> Option<u64> {
+fn cluster(seen: &[ObservedBackend], known: Option<u64>, is_starting: bool) -> Option<u64> {
     let all_up = seen.iter().all(|one| matches!(one.sight, Sight::Up(_)));
     let systems = || {
         seen.iter().filter_map(|one| match one.sight {

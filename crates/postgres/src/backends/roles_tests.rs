@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 
-use super::roles::{Decision, Seen, Sight, Standing, decide};
+use super::roles::{Decision, ObservedBackend, Sight, Standing, decide};
 use super::{Facts, Position};
 use crate::settings::{Role, TwoPrimaries};
 
-fn up(system: u64, in_recovery: bool, timeline: u32) -> Seen {
+fn up(system: u64, in_recovery: bool, timeline: u32) -> ObservedBackend {
     let sight = Sight::Up(Facts {
         system: Some(system),
         in_recovery,
@@ -12,13 +12,13 @@ fn up(system: u64, in_recovery: bool, timeline: u32) -> Seen {
         position: Position(1),
         replayed_age: None,
     });
-    Seen { role: Role::Auto, sight }
+    ObservedBackend { role: Role::Auto, sight }
 }
 
-const DOWN: Seen = Seen { role: Role::Auto, sight: Sight::Down };
-const UNASKED: Seen = Seen { role: Role::Auto, sight: Sight::Unasked };
+const DOWN: ObservedBackend = ObservedBackend { role: Role::Auto, sight: Sight::Down };
+const UNASKED: ObservedBackend = ObservedBackend { role: Role::Auto, sight: Sight::Unasked };
 
-fn refuse(seen: &[Seen]) -> Decision {
+fn refuse(seen: &[ObservedBackend]) -> Decision {
     decide(seen, TwoPrimaries::Refuse, None)
 }
 
@@ -86,7 +86,7 @@ fn what_the_file_says_of_a_role_holds() {
     assert_eq!(refuse(&seen).primary(), Some(1));
 }
 
-fn any_seen() -> impl Strategy<Value = Seen> {
+fn any_seen() -> impl Strategy<Value = ObservedBackend> {
     let role = prop_oneof![Just(Role::Auto), Just(Role::Primary), Just(Role::Replica)];
     let facts = (prop::option::of(1u64..3), any::<bool>(), prop::option::of(1u32..4));
     let up = facts.prop_map(|(system, in_recovery, timeline)| {
@@ -94,7 +94,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         Sight::Up(Facts { system, in_recovery, timeline, position, replayed_age })
     });
     let sight = prop_oneof![Just(Sight::Unasked), Just(Sight::Down), up];
-    (role, sight).prop_map(|(role, sight)| Seen { role, sight })
+    (role, sight).prop_map(|(role, sight)| ObservedBackend { role, sight })
 }
 
 proptest! {

@@ -12,9 +12,9 @@ use super::{Backend, Lag, Standing};
 /// How a backend is, as of its last poll.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BackendStatus {
-    /// Its name.
+    /// Its name in the settings.
     pub name: String,
-    /// Where it is.
+    /// The address at which Weir reaches it.
     pub address: String,
     /// What it is taken for.
     pub standing: Standing,
@@ -32,13 +32,13 @@ pub struct BackendStatus {
     pub position: Option<String>,
     /// The timeline that it writes or receives.
     pub timeline: Option<u32>,
-    /// The cluster's identifier.
+    /// The cluster's system identifier, the same on a primary and its standbys.
     pub system: Option<u64>,
-    /// The server's version.
+    /// The version of PostgreSQL that it runs.
     pub version: Option<String>,
     /// The smoothed time of a question and its answer, in microseconds.
     pub round_trip_us: u32,
-    /// Polls so far.
+    /// Polls since the process started.
     pub polls: u64,
     /// Polls so far without a usable answer.
     pub polls_failed: u64,
@@ -48,7 +48,7 @@ pub struct BackendStatus {
 
 /// What the overseer last wrote about a backend.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Told {
+pub(super) struct OverseerNotes {
     pub(super) standing: Standing,
     pub(super) takes_reads: bool,
     pub(super) trouble: Option<String>,
@@ -61,7 +61,7 @@ pub(super) struct Told {
     pub(super) since: Option<SystemTime>,
 }
 
-impl Told {
+impl OverseerNotes {
     /// After a poll; `failure` is what went wrong with it, `ours` the timeline of the primary.
     pub(super) fn next(&self, member: &Member, failure: Option<&str>, ours: Option<u32>) -> Self {
         let facts = match member.sight {
@@ -144,7 +144,7 @@ impl Backend {
         }
     }
 
-    /// Its metrics.
+    /// Writes this backend's metrics.
     pub(super) fn encode(&self, out: &mut Encoder) {
         let told = self.told.load();
         let labels = [("backend", self.name())];

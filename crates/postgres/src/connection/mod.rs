@@ -53,8 +53,8 @@ enum Own {
 
 /// What its backend was like before a connection was opened.
 #[derive(Debug, Clone, Copy)]
-pub struct Opened {
-    /// The backend's epoch.
+pub struct OpeningState {
+    /// The backend's epoch at that time; another epoch makes the connection outdated.
     pub epoch: u64,
     /// What the login was.
     pub login: Login,
@@ -63,7 +63,7 @@ pub struct Opened {
 /// A server connection, ready for requests or answering them.
 pub struct Connection {
     io: Socket,
-    /// Whose it is.
+    /// The backend that it leads to.
     pub backend: Arc<Backend>,
     /// What the console shows of it.
     pub record: Rc<Record>,
@@ -123,7 +123,7 @@ impl Connection {
     pub fn new(
         dialled: Dialled,
         record: Rc<Record>,
-        Opened { epoch, login }: Opened,
+        OpeningState { epoch, login }: OpeningState,
         statements: Limits,
     ) -> Self {
         record.reached(&dialled);
@@ -376,11 +376,11 @@ impl Connection {
 
 /// What a server's words change in what is known of it.
 pub struct Known<'a> {
-    /// Its statements.
+    /// The statements prepared on it.
     pub prepared: &'a mut Prepared,
-    /// Its settings.
+    /// The settings that the server reports.
     pub reported: &'a mut Reported,
-    /// Its transaction's status.
+    /// The status of its transaction.
     pub status: &'a mut Status,
     /// What its clients may have left on it.
     pub leaves: &'a mut Leaves,

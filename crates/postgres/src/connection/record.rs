@@ -12,11 +12,11 @@ use crate::server::Dialled;
 /// Whose a leased connection is: nothing else may be done with it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The backend's number.
+    /// The number of the backend.
     pub backend: usize,
     /// The database's name there.
     pub database: Arc<str>,
-    /// The user there.
+    /// The user on the backend.
     pub user: Arc<str>,
 }
 
@@ -31,7 +31,7 @@ pub enum ServerState {
     Lane,
     /// It is being made ready for the next client.
     Resetting,
-    /// It logs in.
+    /// It is being opened and logged in.
     Login,
     /// A cancel request that is meant for it is under way.
     BeingCancelled,
@@ -42,9 +42,9 @@ pub enum ServerState {
 pub struct Record {
     /// Its number, which no other of this process has or had.
     pub id: u64,
-    /// Whose it is.
+    /// The backend, database and user that it is for.
     pub key: Key,
-    /// Where it goes.
+    /// The backend that it leads to.
     pub backend: Arc<Backend>,
     /// When it was begun.
     pub begun: SystemTime,
@@ -65,7 +65,7 @@ pub struct Reached {
     pub address: Option<SocketAddr>,
     /// This end; `None` is a Unix socket.
     pub local: Option<SocketAddr>,
-    /// The server's process.
+    /// The process id of the server's backend process.
     pub process: u32,
     /// Version and cipher; empty without TLS.
     pub tls: String,
@@ -117,7 +117,7 @@ impl Record {
         self.client.set(None);
     }
 
-    /// What it does.
+    /// What it does now; a cancel request under way goes first.
     pub fn state(&self) -> ServerState {
         if self.cancels.get() > 0 { ServerState::BeingCancelled } else { self.state.get() }
     }
@@ -127,7 +127,7 @@ impl Record {
         self.client.get()
     }
 
-    /// Statements were sent.
+    /// Notes that statements were sent now.
     #[inline]
     pub fn asked(&self, now: Instant) {
         self.asked.set(Some(now));

@@ -23,7 +23,7 @@ fn connection() -> (Connection, UnixStream) {
     };
     let backend = Arc::new(Backend::new(0, &settings).unwrap());
     let key = Key { backend: 0, database: "d".into(), user: "u".into() };
-    let opened = Opened { epoch: 0, login: backend.logins().of(&key.user, &key.database) };
+    let opened = OpeningState { epoch: 0, login: backend.logins().of(&key.user, &key.database) };
     (Connection::new(dialled, Record::new(1, key, backend), opened, LIMITS), theirs)
 }
 

@@ -33,7 +33,7 @@ pub enum Action {
 /// Whom a shutdown waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Nobody.
+    /// Nobody is waited for.
     None,
     /// Clients that have a server connection.
     Servers,
@@ -62,7 +62,7 @@ pub enum ActionError {
     /// The configuration can't be used; the former one stays.
     #[error("RELOAD failed, see logs for additional details")]
     NotReloaded,
-    /// Weir is stopping.
+    /// The process is stopping already.
     #[error("pooler is shutting down")]
     Stopping,
     /// Anything else, in words for the operator.

@@ -11,12 +11,12 @@ pub const PERIOD: Duration = Duration::from_secs(60);
 /// The last two readings of the counts, a period apart.
 #[derive(Debug, Clone, Default)]
 pub struct Averages {
-    before: Option<Reading>,
-    last: Option<Reading>,
+    before: Option<TotalsSample>,
+    last: Option<TotalsSample>,
 }
 
 #[derive(Debug, Clone)]
-struct Reading {
+struct TotalsSample {
     at: Instant,
     totals: BTreeMap<String, Totals>,
 }
@@ -27,7 +27,7 @@ impl Averages {
         let due = self.last.as_ref().is_none_or(|last| at.duration_since(last.at) >= PERIOD);
         if due {
             self.before = self.last.take();
-            self.last = Some(Reading { at, totals: totals.iter().cloned().collect() });
+            self.last = Some(TotalsSample { at, totals: totals.iter().cloned().collect() });
         }
     }
 
@@ -55,7 +55,7 @@ impl Averages {
         let (Some(before), Some(last)) = (&self.before, &self.last) else {
             return Totals::default();
         };
-        let sum = |reading: &Reading| {
+        let sum = |reading: &TotalsSample| {
             let mut sum = Totals::default();
             reading.totals.values().for_each(|totals| sum.add(totals));
             sum

@@ -7,7 +7,7 @@ use super::action::{Action, Wait};
 /// The longest argument, as in PgBouncer; a database's name is shorter.
 const ARGUMENT_BYTES_MAX: usize = 63;
 
-/// One command.
+/// A command of the console, as PgBouncer has them, or one of Weir's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// `SHOW HELP`.
@@ -51,7 +51,7 @@ pub enum Show {
     Mem,
     /// `PEERS`: always empty, one process uses all cores.
     Peers,
-    /// `PEER_POOLS`: always empty.
+    /// `PEER_POOLS`, which is always empty.
     PeerPools,
     /// `PLANS`: how statements were classified, and why some do not ride. Weir's own.
     Plans,

@@ -16,9 +16,9 @@ const REPEATED_CHARS_MAX: usize = 200;
 /// What a user may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rank {
-    /// Everything.
+    /// May run every command.
     Admin,
-    /// Look.
+    /// May run `SHOW` commands and change nothing.
     Stats,
 }
 

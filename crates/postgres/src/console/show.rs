@@ -18,7 +18,7 @@ impl Show {
         table::encode(&self.table(snapshot, settings), out);
     }
 
-    /// The table.
+    /// The rows that this `SHOW` gives.
     pub fn table(self, snapshot: &Snapshot, settings: &Settings) -> Table {
         match self {
             Self::ActiveSockets => sockets::all(snapshot, true),

@@ -29,7 +29,6 @@ pub struct Snapshot {
     pub clients: Vec<ClientRow>,
     /// Every server connection, lanes too.
     pub servers: Vec<ServerRow>,
-    /// Every lane.
     pub lanes: Vec<LaneRow>,
     /// What has happened since the start, for each database.
     pub totals: Vec<(String, Totals)>,
@@ -41,9 +40,8 @@ pub struct Snapshot {
     pub users: Vec<UserRow>,
     /// How statements were classified.
     pub plans: Vec<PlanRow>,
-    /// Every server.
     pub backends: Vec<BackendRow>,
-    /// What takes memory.
+    /// Rows of `SHOW MEM`: what takes memory.
     pub memory: Vec<MemoryRow>,
 }
 
@@ -52,7 +50,7 @@ pub struct Snapshot {
 pub struct PoolRow {
     /// The database, as clients name it.
     pub database: String,
-    /// The user.
+    /// The user whose pool it is.
     pub user: String,
     /// When its clients give up server connections.
     pub mode: Mode,
@@ -78,7 +76,7 @@ pub struct PoolRow {
     pub servers_login: u64,
     /// How long the client that waits longest has waited.
     pub wait_max: Duration,
-    /// Lanes.
+    /// How many lanes are open.
     pub lanes: u64,
     /// Statements under way on lanes.
     pub lane_statements: u64,
@@ -101,22 +99,21 @@ pub enum ClientState {
     Waiting,
 }
 
-/// One client.
+/// A row of `SHOW CLIENTS`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientRow {
     /// Its number, by which `KILL_CLIENT` finds it.
     pub id: u64,
-    /// Its user.
+    /// The user it has logged in as.
     pub user: String,
     /// Its database, as it named it.
     pub database: String,
-    /// What it does.
     pub state: ClientState,
     /// Where it comes from; `None` is a Unix socket.
     pub address: Option<SocketAddr>,
     /// Where it came to; `None` is a Unix socket.
     pub local: Option<SocketAddr>,
-    /// When it connected.
+    /// When it connected, by the system's clock.
     pub connected: SystemTime,
     /// When its last statement came.
     pub asked: SystemTime,
@@ -126,7 +123,7 @@ pub struct ClientRow {
     pub server: Option<u64>,
     /// The TLS version and cipher; empty without TLS.
     pub tls: String,
-    /// Its `application_name`.
+    /// Its setting `application_name`, empty where it gave none.
     pub application_name: String,
     /// Prepared statements that it has.
     pub prepared: u64,
@@ -136,16 +133,15 @@ pub struct ClientRow {
     pub pinned: &'static str,
 }
 
-/// One server connection.
+/// A row of `SHOW SERVERS`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerRow {
-    /// Its number.
+    /// Its number, which no other of this process has or had.
     pub id: u64,
     /// The user it is logged in as.
     pub user: String,
     /// The database, as its clients name it.
     pub database: String,
-    /// What it does.
     pub state: ServerState,
     /// Where the server is; `None` is a Unix socket.
     pub address: Option<SocketAddr>,
@@ -159,7 +155,7 @@ pub struct ServerRow {
     pub closing: bool,
     /// The number of the client that has it.
     pub client: Option<u64>,
-    /// The server's process.
+    /// The process id of the server's backend process.
     pub process: u64,
     /// The TLS version and cipher; empty without TLS.
     pub tls: String,
@@ -167,26 +163,26 @@ pub struct ServerRow {
     pub application_name: String,
     /// Statements prepared on it.
     pub prepared: u64,
-    /// The backend's name.
+    /// The backend's name in the settings.
     pub backend: String,
     /// The worker that has it.
     pub worker: u64,
 }
 
-/// One lane.
+/// A row of `SHOW LANES`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneRow {
     /// The database, as its clients name it.
     pub database: String,
-    /// The user.
+    /// The user on the backend.
     pub user: String,
-    /// The backend's name.
+    /// The backend's name in the settings.
     pub backend: String,
     /// The worker that has it.
     pub worker: u64,
     /// The number of its server connection.
     pub server: u64,
-    /// Statements under way.
+    /// Statements under way on it.
     pub depth: u64,
     /// How long the oldest of them has been under way.
     pub head_age: Duration,
@@ -198,7 +194,7 @@ pub struct LaneRow {
     pub quarantined: bool,
 }
 
-/// One database.
+/// A row of `SHOW DATABASES`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DatabaseRow {
     /// The name that clients connect to.
@@ -207,7 +203,7 @@ pub struct DatabaseRow {
     pub dbname: String,
     /// Where the primary is, or whichever server is asked; `None` where none is known.
     pub host: Option<String>,
-    /// Its port.
+    /// The port of `host`.
     pub port: u64,
     /// The user Weir logs in as for every client.
     pub user: Option<String>,
@@ -221,11 +217,11 @@ pub struct DatabaseRow {
     pub mode: Option<Mode>,
     /// The most server connections; 0 is without limit.
     pub servers_max: u64,
-    /// Server connections now.
+    /// Server connections that are open now.
     pub servers: u64,
     /// The most clients; 0 is without limit.
     pub clients_max: u64,
-    /// Clients now.
+    /// Clients that are connected now.
     pub clients: u64,
     /// Whether it is paused.
     pub paused: bool,
@@ -233,10 +229,10 @@ pub struct DatabaseRow {
     pub disabled: bool,
 }
 
-/// One user.
+/// A row of `SHOW USERS`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserRow {
-    /// The name.
+    /// The name that clients log in with.
     pub name: String,
     /// The most server connections for each database, where it is the user's own.
     pub pool_size: Option<u64>,
@@ -244,33 +240,33 @@ pub struct UserRow {
     pub mode: Option<Mode>,
     /// The most server connections; 0 is without limit.
     pub servers_max: u64,
-    /// Server connections now.
+    /// Server connections that are open now.
     pub servers: u64,
     /// The most clients; 0 is without limit.
     pub clients_max: u64,
-    /// Clients now.
+    /// Clients that are connected now.
     pub clients: u64,
 }
 
 /// How many statements were classified so, and for what reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanRow {
-    /// The database.
+    /// The database, as clients name it.
     pub database: String,
     /// What they are, as `read` or `write`.
     pub kind: &'static str,
     /// Why they do not ride a lane; empty where they do.
     pub reason: &'static str,
-    /// How many.
+    /// How many statements were classified so.
     pub statements: u64,
 }
 
-/// One server.
+/// A row of `SHOW BACKENDS`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BackendRow {
     /// Its name in the configuration.
     pub name: String,
-    /// Where it is.
+    /// The address at which Weir reaches it.
     pub address: String,
     /// What it is taken for: `primary`, `replica`, `down` and the like.
     pub role: &'static str,
@@ -282,9 +278,9 @@ pub struct BackendRow {
     pub lag: Option<Duration>,
     /// Its share of reads, against the other replicas.
     pub weight: u64,
-    /// Server connections now.
+    /// Server connections that are open now.
     pub servers: u64,
-    /// Statements under way.
+    /// Statements that it has not answered yet.
     pub in_flight: u64,
     /// How long statements on lanes take; `None` before the first.
     pub lane: Option<Percentiles>,
@@ -297,9 +293,9 @@ pub struct BackendRow {
 /// What takes memory: so many of such a size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryRow {
-    /// What.
+    /// What the memory is used for.
     pub name: &'static str,
-    /// Bytes of one.
+    /// Bytes that one of them takes.
     pub size: u64,
     /// How many are in use.
     pub used: u64,

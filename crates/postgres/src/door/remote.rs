@@ -39,11 +39,11 @@ pub(super) struct Remote {
     turns: Arc<Turns>,
     /// Until when nobody is asked, since there was no answer at all.
     silent: Mutex<Option<(Instant, String)>>,
-    answers: Mutex<HashMap<Place, (Instant, Outcome)>>,
+    answers: Mutex<HashMap<LookupKey, (Instant, Outcome)>>,
 }
 
 /// A user, and the database it is looked up in.
-type Place = (String, String);
+type LookupKey = (String, String);
 
 struct Line {
     database: String,
@@ -116,13 +116,13 @@ impl Remote {
         Outcome::Failed(why)
     }
 
-    fn known(&self, place: &Place) -> Option<Outcome> {
+    fn known(&self, place: &LookupKey) -> Option<Outcome> {
         let answers = self.answers.lock();
         let (until, outcome) = answers.get(place)?;
         (Instant::now() < *until).then(|| outcome.clone())
     }
 
-    fn remember(&self, place: Place, outcome: &Outcome) {
+    fn remember(&self, place: LookupKey, outcome: &Outcome) {
         let remember = self.settings.remember.get();
         if remember.is_zero() || matches!(outcome, Outcome::Failed(_)) {
             return;
@@ -139,7 +139,7 @@ impl Remote {
         &self,
         line: &mut Option<Line>,
         backends: &Backends,
-        (user, database): &Place,
+        (user, database): &LookupKey,
     ) -> Result<Outcome, String> {
         if let Some(mut kept) = line.take()
             && kept.database == *database

@@ -41,7 +41,6 @@ impl Salts {
         }))
     }
 
-    /// The bytes.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }

@@ -24,17 +24,17 @@ use crate::slow::SlowNotes;
 /// Whose statements a lane takes: nothing that a statement can see differs between them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The backend's number.
+    /// The number of the backend.
     pub backend: usize,
     /// The database's name on the backend.
     pub database: Arc<str>,
     /// The user on the backend.
     pub user: Arc<str>,
-    /// The session's settings.
+    /// The settings that sessions on these lanes have.
     pub settings: Applied,
 }
 
-/// A lane.
+/// A server connection that reads of many sessions share.
 pub type Lane = lanes::Lane<Replies, Ticket, Known>;
 
 /// What [`Group::pick`](lanes::Group::pick) finds: where that is no lane with room, take a lease.
@@ -78,7 +78,7 @@ pub struct Known {
     pub login: Login,
 }
 
-impl lanes::Known for Known {
+impl lanes::ServerRecord for Known {
     #[inline]
     fn is_current(&self) -> bool {
         let backend = &self.record.backend;
@@ -110,9 +110,9 @@ pub fn is_to_cancel(lane: &Lane, client: &Rc<Client>) -> bool {
 
 /// The lanes of one key on one worker.
 pub struct Group {
-    /// Whose they are.
+    /// What the sessions on these lanes have in common.
     pub key: Key,
-    /// Where they go.
+    /// The backend that the lanes lead to.
     pub backend: Arc<Backend>,
     /// Reads under way at that backend, those of other groups too.
     pub load: Load,
@@ -128,7 +128,7 @@ impl Deref for Group {
 }
 
 impl Group {
-    /// No lanes yet.
+    /// A group without lanes, the first of which is opened for the first request.
     pub fn new(key: Key, backend: Arc<Backend>, load: Load, limits: lanes::Limits) -> Self {
         Self { key, backend, load, lanes: lanes::Group::new(limits) }
     }

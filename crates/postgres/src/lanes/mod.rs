@@ -13,7 +13,7 @@ mod group;
 mod ticket;
 
 pub use editing::Editing;
-pub use flow::lanes::{Limits, Load, Loaded, Need, Norm, Room, Upkeep};
+pub use flow::lanes::{Limits, Load, Need, Norm, RequestUnderWay, Room, Upkeep};
 pub use group::{Group, Key, Known, Lane, Picked, is_to_cancel};
 pub use ticket::{Attendant, Needs, Ticket, Told, is_for_another};
 use wire::postgres::reply::{Run, Scanner};

@@ -11,7 +11,7 @@ use wire::postgres::backend::{Fields, tag};
 use wire::postgres::sqlstate;
 
 use super::group::{Known, Lane};
-use super::{Editing, Loaded};
+use super::{Editing, RequestUnderWay};
 use crate::client::{AHEAD_MAX, Again, Client, Repeat};
 use crate::database::Database;
 use crate::pipeline::round::messages;
@@ -58,7 +58,7 @@ pub struct Ticket {
     pub script: Option<Box<Editing>>,
     /// Counts the request among those under way to the backend until the ticket is dropped.
     #[expect(dead_code, reason = "its drop ends the count")]
-    pub loaded: Loaded,
+    pub loaded: RequestUnderWay,
     /// What became of the reply so far.
     pub told: Told,
     /// The statement under Weir's name that the request needs.

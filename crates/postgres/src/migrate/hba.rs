@@ -11,7 +11,6 @@ use crate::settings::{AuthRule, Cidr, From, Method};
 pub struct Rule {
     /// The line as it stands.
     pub line: String,
-    /// The rule.
     pub rule: AuthRule,
     /// What about the line can't be carried over; the rule then rejects.
     pub lost: Option<String>,

@@ -12,7 +12,7 @@ const INCLUDES_MAX: usize = 10;
 pub struct Entry {
     /// The section, without its brackets.
     pub section: String,
-    /// The key, unquoted.
+    /// The key without quotes.
     pub key: String,
     /// The value as it stands.
     pub value: String,

@@ -87,7 +87,7 @@ fn rules(ini: &Ini, read: Read<'_>, draft: &mut Draft) {
     }
 }
 
-/// What `auth_ident_file` says.
+/// The maps that `auth_ident_file` defines.
 fn maps(ini: &Ini, read: Read<'_>, draft: &mut Draft) -> Maps {
     let Some(file) = ini.get("auth_ident_file").filter(|file| !file.is_empty()) else {
         return Maps::new();

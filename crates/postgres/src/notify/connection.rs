@@ -41,7 +41,7 @@ const PARAMETERS: [(&str, &str); 3] = [
 
 /// Why a connection is given up.
 enum Over {
-    /// Nobody listens.
+    /// Nobody listens any more.
     Idle,
     /// Its server is no longer the primary, or not the one that it was.
     Moved,
@@ -99,7 +99,7 @@ pub(super) async fn run(hub: Arc<Hub>, backends: Arc<Backends>) {
 }
 
 /// A connection that listens.
-struct Listening {
+struct ListenConnection {
     talk: Conversation<Socket>,
     backend: Arc<Backend>,
     /// Of the backend when it was opened.
@@ -108,15 +108,15 @@ struct Listening {
     heard: Instant,
 }
 
-async fn open(hub: &Hub, backends: &Backends) -> Result<Listening, OwnError> {
+async fn open(hub: &Hub, backends: &Backends) -> Result<ListenConnection, OwnError> {
     let backend = backends.primary_within(PRIMARY_WAIT).await?;
     let epoch = backend.epoch();
     let dialled = backend.dial_own(hub.database(), &PARAMETERS).await?;
     let talk = Conversation::new(dialled.socket, dialled.rest);
-    Ok(Listening { talk, backend, epoch, heard: Instant::now() })
+    Ok(ListenConnection { talk, backend, epoch, heard: Instant::now() })
 }
 
-impl Listening {
+impl ListenConnection {
     async fn serve(&mut self, hub: &Hub, backends: &Backends) -> Over {
         match self.listen(hub, backends).await {
             Ok(over) | Err(over) => over,
@@ -273,5 +273,5 @@ fn tell_of_gap(hub: &Hub) {
     gap.missed_by.values().for_each(|mailbox| hub.put(mailbox, &notice));
 }
 
-/// SQLSTATE `warning`.
+/// SQLSTATE `01000`, the class of warnings.
 const GAP: &str = "01000";

@@ -89,7 +89,7 @@ enum There {
 
 /// A gap that has ended.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct EndedGap {
     pub(super) lasted: Duration,
     pub(super) missed_by: HashMap<i32, Arc<Mailbox>>,
 }
@@ -195,7 +195,7 @@ impl Hub {
         }
     }
 
-    /// Whether anybody listens.
+    /// Whether anybody listens to any channel.
     pub(super) fn is_wanted(&self) -> bool {
         !self.state().channels.is_empty()
     }
@@ -303,11 +303,11 @@ impl Hub {
     }
 
     /// All channels are listened to again; the gap that has ended thereby.
-    pub(super) fn restored(&self) -> Option<Ended> {
+    pub(super) fn restored(&self) -> Option<EndedGap> {
         let mut state = self.state();
         let gap = state.gap.take();
         let Gap { since, missed_by } = gap.filter(|_| !state.channels.is_empty())?;
-        Some(Ended { lasted: since.elapsed(), missed_by })
+        Some(EndedGap { lasted: since.elapsed(), missed_by })
     }
 
     /// Hands a message to everybody who listens to its channel.

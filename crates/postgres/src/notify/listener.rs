@@ -57,7 +57,6 @@ impl Listener {
         Ok(answer.map_or(Joined::Now, Joined::Soon))
     }
 
-    /// Leaves a channel.
     pub fn leave(&mut self, channel: &str) {
         if self.channels.remove(channel) {
             self.hub.leave(channel, self.client);

@@ -23,9 +23,9 @@ impl Contains {
     pub const WRITES: Self = Self(1 << 5);
     /// `COPY` to or from the client.
     pub const COPY: Self = Self(1 << 6);
-    /// `LISTEN` or `UNLISTEN`.
+    /// `LISTEN` or `UNLISTEN`, of any channel.
     pub const LISTEN: Self = Self(1 << 7);
-    /// `DISCARD`, `DEALLOCATE`.
+    /// `DISCARD` or `DEALLOCATE`, of anything.
     pub const FORGETS: Self = Self(1 << 8);
     /// A setting for the rest of the transaction.
     pub const LOCAL: Self = Self(1 << 9);
@@ -38,7 +38,6 @@ impl Contains {
         self.0 & other.0 != 0
     }
 
-    /// Both together.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)

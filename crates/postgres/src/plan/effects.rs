@@ -19,7 +19,7 @@ pub struct Effects {
     pub uses_temporary: bool,
     /// What follows it may be read in another way than what came before: settings, the
     /// transaction's own ones, too, may be others, or whatever else belongs to the session.
-    pub sways: bool,
+    pub alters_session: bool,
     /// It changes who may log in where, or with which settings.
     pub changes_logins: bool,
     /// It may show, run or take away by name what the server has prepared, which is other
@@ -43,7 +43,7 @@ impl Effects {
         let effects = Self {
             leaves,
             uses_temporary: leaves::uses_temporary(kind, leaves, tokens, facts),
-            sways: leaves != Leaves::Nothing || changes_settings(kind, tokens),
+            alters_session: leaves != Leaves::Nothing || changes_settings(kind, tokens),
             changes_logins: matches!(kind, Kind::Ddl(_)) && schema_change::changes_logins(tokens),
             reaches_prepared: leaves != Leaves::Nothing
                 || matches!(kind, Kind::Deallocate(Deallocate::Name(_)))
@@ -57,7 +57,7 @@ impl Effects {
     pub(super) fn or_unknown(mut self, facts: &Facts) -> Self {
         self.leaves = self.leaves.max(leaves::of_text(facts));
         self.uses_temporary = true;
-        self.sways = true;
+        self.alters_session = true;
         self.sequences.may_draw = true;
         self.sequences.may_ask = true;
         self.reaches_prepared = true;
@@ -70,11 +70,11 @@ impl Effects {
         self.uses_temporary |= next.uses_temporary;
         self.changes_logins |= next.changes_logins;
         self.reaches_prepared |= next.reaches_prepared;
-        if self.sways || next.sways {
+        if self.alters_session || next.alters_session {
             self.sequences.names_change();
         }
         self.sequences.add(next.sequences);
-        self.sways |= next.sways;
+        self.alters_session |= next.alters_session;
     }
 }
 

@@ -356,7 +356,7 @@ impl Facts {
     }
 }
 
-/// Keys as `a;b,c`.
+/// Reads lists of columns, as `a;b,c`: one key of `a`, another of `b` and `c`.
 fn keys(list: &[u8]) -> Box<[Key]> {
     let parts = |of: &[u8], by: u8| -> Vec<Box<[u8]>> {
         of.split(|byte| *byte == by).filter(|part| !part.is_empty()).map(Box::from).collect()

@@ -12,13 +12,13 @@ pub(super) struct Frame {
 /// The part of a query that a token is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clause {
-    /// Nothing yet.
+    /// Before the query's first word.
     Start,
-    /// In `WITH`.
+    /// In the definitions of a `WITH`.
     With(With),
-    /// Behind `SELECT`.
+    /// Behind `SELECT`, among the output columns.
     Target,
-    /// Behind `FROM`.
+    /// Behind `FROM`, where relations are named.
     From(From),
     /// Behind `UNION`, `INTERSECT` or `EXCEPT`: a query has to follow.
     SetOperation,
@@ -33,7 +33,7 @@ pub(super) enum With {
     Name,
     /// Between the name and its query.
     Named,
-    /// Behind the query.
+    /// Behind the query of a definition.
     Defined,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum With {
 pub(super) enum From {
     /// A relation has to follow.
     Item,
-    /// Behind a relation.
+    /// Behind a relation: an alias, a join or a comma.
     After,
     /// In the condition of a join.
     On,

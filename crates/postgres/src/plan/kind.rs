@@ -14,12 +14,12 @@ pub enum Kind {
     Read,
     /// Begins a transaction in one of the known forms.
     Begin(BeginForm),
-    /// `COMMIT`, `END`.
+    /// `COMMIT` or `END`, with their noise words.
     Commit {
         /// `AND CHAIN`: the next transaction begins at once.
         chain: bool,
     },
-    /// `ROLLBACK`, `ABORT`.
+    /// `ROLLBACK` or `ABORT`, with their noise words.
     Rollback {
         /// `AND CHAIN`: the next transaction begins at once.
         chain: bool,
@@ -54,7 +54,7 @@ pub enum Kind {
     /// Leaves on the server's session what only that session has: the client keeps its server.
     /// It may also write.
     Pins(Pin),
-    /// Changes data.
+    /// Changes data: `INSERT`, `UPDATE`, `DELETE`, `MERGE` or `TRUNCATE`, or a query with one.
     Write,
     /// Changes the catalogue, and data perhaps.
     Ddl(Unsettles),
@@ -139,24 +139,22 @@ pub enum Isolation {
     Serializable,
 }
 
-/// What `DISCARD` discards.
+/// The part of the session's state that a `DISCARD` drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discard {
     /// Everything of the session: settings, prepared statements, cursors, `LISTEN`, temporary
     /// tables, advisory locks.
     All,
-    /// Cached plans.
     Plans,
     /// What `currval` and `lastval` know.
     Sequences,
-    /// Temporary tables.
     Temporary,
 }
 
-/// What `DEALLOCATE` forgets.
+/// Which prepared statements a `DEALLOCATE` drops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deallocate {
-    /// All prepared statements.
+    /// `DEALLOCATE ALL`: every one of the session.
     All,
     /// One, its name as the server folds it.
     Name(Box<str>),
@@ -215,7 +213,7 @@ impl Pin {
 /// What becomes of the facts that reads were proven by, once a statement has changed the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unsettles {
-    /// They hold.
+    /// The facts still hold.
     Nothing,
     /// They hold, but do not know what is new: to be loaded again soon.
     Adds,

@@ -5,8 +5,8 @@
 //! catalogue's facts; it never asks a server, and never parses more than it must.
 //!
 //! The one path: [`Planner::plan`] looks the text's normal form up among the plans it has; on a
-//! miss the statement is cut into tokens, its first words say what kind it is, and what looks like
-//! a query has to pass `read`, where each token needs a reason to be harmless.
+//! miss the statement is cut into tokens, its first words say what kind it is, and what begins as a
+//! query does has to pass `proof`, where each token needs a reason to be harmless.
 
 mod block;
 mod contains;

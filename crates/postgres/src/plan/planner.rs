@@ -12,7 +12,7 @@ use super::effects::Effects;
 use super::facts::Facts;
 use super::kind::{Kind, Pin};
 use super::reason::Reason;
-use super::statement::{self, Classified, Found};
+use super::statement::{self, Classified, StatementTraits};
 
 /// Longest normal form that is kept, in bytes; of what is longer the last text is.
 const FORM_BYTES_MAX: usize = 4096;
@@ -25,7 +25,6 @@ const TEXT_KEPT_MAX: usize = 64 * 1024;
 /// What is known of a statement.
 #[derive(Debug)]
 pub struct Plan {
-    /// What it is.
     pub kind: Kind,
     /// Why it is not a proven read, if it is none.
     pub reason: Reason,
@@ -56,8 +55,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(found: Found, directive: Option<Directive>, form: Rc<[u8]>) -> Self {
-        let Found { kind, reason, steady, point, effects } = found;
+    pub(super) fn new(
+        found: StatementTraits,
+        directive: Option<Directive>,
+        form: Rc<[u8]>,
+    ) -> Self {
+        let StatementTraits { kind, reason, steady, point, effects } = found;
         let is_quiet = kind == Kind::Write && point.is_some_and(|point| point.is_quiet);
         let is_point = point.is_some();
         let (run_us, is_refuted, alone_until) = Default::default();
@@ -88,7 +91,7 @@ impl Plan {
             kind => kind.clone(),
         };
         let effects = self.effects.clone().or_unknown(facts);
-        let found = Found { effects, ..Found::of(kind, Reason::TooLong) };
+        let found = StatementTraits { effects, ..StatementTraits::of(kind, Reason::TooLong) };
         Self::new(found, self.directive, Rc::default())
     }
 

@@ -15,16 +15,16 @@ use super::words::NAME_BYTES_MAX;
 /// What makes a transaction visible in a row.
 const SYSTEM_COLUMNS: [&str; 6] = ["xmin", "xmax", "cmin", "cmax", "ctid", "tableoid"];
 
-/// A point statement.
+/// What is known of a point statement beside that it is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct PointStatement {
     /// Where it changes data: nothing tells whether it runs in a transaction of its own. It runs no
     /// code of users' and sees neither its transaction nor what others in it do that commit alone.
     pub(super) is_quiet: bool,
 }
 
 /// What a query or a change of data is, if it is a point statement.
-pub(super) fn find(tokens: &[Token<'_>], facts: &Facts) -> Option<Found> {
+pub(super) fn find(tokens: &[Token<'_>], facts: &Facts) -> Option<PointStatement> {
     // As text the server says each time that it cuts such a name off.
     let is_cut = |token: &Token<'_>| is_name(token) && token.text.len() > NAME_BYTES_MAX;
     let mut point = Point { rest: tokens, facts, is_quiet: facts.are_read_committed() };
@@ -39,7 +39,7 @@ pub(super) fn find(tokens: &[Token<'_>], facts: &Facts) -> Option<Found> {
     found?;
     let is_quiet = point.is_quiet && tokens.iter().all(|token| is_quiet(token, facts));
     let is_whole = point.rest.is_empty() && !tokens.iter().any(is_cut);
-    is_whole.then_some(Found { is_quiet })
+    is_whole.then_some(PointStatement { is_quiet })
 }
 
 /// Whether a token stands neither for code of users' nor for the transaction.
@@ -197,7 +197,7 @@ impl<'a> Point<'_, 'a> {
         }
     }
 
-    /// Names in parentheses.
+    /// Reads a list of names in parentheses.
     fn columns(&mut self) -> Option<()> {
         self.take()?;
         loop {

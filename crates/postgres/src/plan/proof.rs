@@ -58,7 +58,7 @@ pub(super) struct Proof<'t, 'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Before {
     Dot,
-    /// The keyword `AS`.
+    /// The keyword `AS`, behind which any word is a name.
     As,
     Other,
 }

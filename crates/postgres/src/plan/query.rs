@@ -6,7 +6,7 @@ use super::facts::Facts;
 use super::kind::{Kind, Pin, Unsettles};
 use super::proof;
 use super::reason::Reason;
-use super::statement::{Found, TOKENS_MAX};
+use super::statement::{StatementTraits, TOKENS_MAX};
 
 /// Whether the statement begins as a query does.
 pub(super) fn begins(tokens: &[Token<'_>]) -> bool {
@@ -17,22 +17,22 @@ pub(super) fn begins(tokens: &[Token<'_>]) -> bool {
 }
 
 /// A read if it is proven to be one.
-pub(super) fn classify(tokens: &[Token<'_>], facts: &Facts) -> Found {
+pub(super) fn classify(tokens: &[Token<'_>], facts: &Facts) -> StatementTraits {
     if tokens.len() > TOKENS_MAX {
-        return Found::of(Kind::Other, Reason::TooLong);
+        return StatementTraits::of(Kind::Other, Reason::TooLong);
     }
     let explains = tokens.first().is_some_and(|first| first.is("explain"));
     let query = if explains { explained(tokens) } else { Some(tokens) };
-    let Some(query) = query else { return Found::of(Kind::Other, Reason::Explain) };
+    let Some(query) = query else { return StatementTraits::of(Kind::Other, Reason::Explain) };
     match proof::prove(query, facts) {
         // A plan may be made for the transaction.
         Ok(steady) => {
             let steady = steady && !explains;
-            Found { steady, ..Found::of(Kind::Read, Reason::Proven) }
+            StatementTraits { steady, ..StatementTraits::of(Kind::Read, Reason::Proven) }
         }
-        Err(reason @ Reason::Into) if !explains => Found::of(into(query), reason),
-        Err(reason @ Reason::DataChange) if !explains => Found::of(Kind::Write, reason),
-        Err(reason) => Found::of(Kind::Other, reason),
+        Err(reason @ Reason::Into) if !explains => StatementTraits::of(into(query), reason),
+        Err(reason @ Reason::DataChange) if !explains => StatementTraits::of(Kind::Write, reason),
+        Err(reason) => StatementTraits::of(Kind::Other, reason),
     }
 }
 

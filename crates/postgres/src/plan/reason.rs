@@ -3,7 +3,7 @@
 /// Why a statement is not a proven read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
-    /// It is one.
+    /// It is a proven read.
     Proven,
     /// It does not begin as a query does.
     NotAQuery,
@@ -55,7 +55,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All of them.
+    /// Every reason, in the order of the variants.
     pub const ALL: [Self; 24] = [
         Self::Proven,
         Self::NotAQuery,

@@ -16,23 +16,23 @@ pub(super) const TOKENS_MAX: usize = 8192;
 
 /// What a text is, and whether another text of the same normal form is sure to be the same.
 pub(super) struct Classified {
-    pub(super) found: Found,
+    pub(super) found: StatementTraits,
     pub(super) keep: bool,
 }
 
 /// What a statement is.
-pub(super) struct Found {
+pub(super) struct StatementTraits {
     pub(super) kind: Kind,
     pub(super) reason: Reason,
-    /// As [`super::Plan::steady`].
+    /// The same as [`super::Plan::steady`].
     pub(super) steady: bool,
     /// Whether it is a point statement, and which.
-    pub(super) point: Option<point::Found>,
+    pub(super) point: Option<point::PointStatement>,
     /// What it does to the session.
     pub(super) effects: Effects,
 }
 
-impl Found {
+impl StatementTraits {
     /// What is not a steady read and no point statement.
     pub(super) fn of(kind: Kind, reason: Reason) -> Self {
         Self { kind, reason, steady: false, point: None, effects: Effects::default() }
@@ -68,11 +68,13 @@ pub(super) fn classify_text(sql: &[u8], scope: Scope, facts: &Facts) -> Classifi
     match first {
         // What follows may depend on what a constant in `SET` said.
         Some(_) if several => {
-            let found = Found::of(Kind::Several(contains), Reason::Several);
-            Classified { found: Found { effects, ..found }, keep: false }
+            let found = StatementTraits::of(Kind::Several(contains), Reason::Several);
+            Classified { found: StatementTraits { effects, ..found }, keep: false }
         }
         Some(one) => one,
-        None => Classified { found: Found::of(Kind::Empty, Reason::NotAQuery), keep: true },
+        None => {
+            Classified { found: StatementTraits::of(Kind::Empty, Reason::NotAQuery), keep: true }
+        }
     }
 }
 
@@ -91,16 +93,16 @@ fn one(tokens: &[Token<'_>], scope: Scope, unsure: bool, facts: &Facts) -> Class
             .iter()
             .any(|token| matches!(token.kind, TokenKind::EscapeString | TokenKind::Odd));
     if unsure && escapes {
-        let found = Found::of(Kind::Pins(Pin::Setting), Reason::Encoding);
+        let found = StatementTraits::of(Kind::Pins(Pin::Setting), Reason::Encoding);
         let effects = Effects::default().or_unknown(facts);
-        return Classified { found: Found { effects, ..found }, keep: false };
+        return Classified { found: StatementTraits { effects, ..found }, keep: false };
     }
     let mut found = find(tokens, facts);
     let (effects, keeps) = Effects::of(&found.kind, tokens, facts);
     if found.kind == Kind::Read && (unsure || scope.strings == Strings::Backslash) {
         let effects = if unsure { effects.or_unknown(facts) } else { effects };
-        let found = Found::of(Kind::Other, Reason::Encoding);
-        return Classified { found: Found { effects, ..found }, keep: false };
+        let found = StatementTraits::of(Kind::Other, Reason::Encoding);
+        return Classified { found: StatementTraits { effects, ..found }, keep: false };
     }
     found.effects = effects;
     if matches!(found.kind, Kind::Read | Kind::Write) {
@@ -109,25 +111,27 @@ fn one(tokens: &[Token<'_>], scope: Scope, unsure: bool, facts: &Facts) -> Class
     Classified { found, keep: keep && keeps && !unsure }
 }
 
-fn find(tokens: &[Token<'_>], facts: &Facts) -> Found {
-    let Some(first) = tokens.first() else { return Found::of(Kind::Empty, Reason::NotAQuery) };
+fn find(tokens: &[Token<'_>], facts: &Facts) -> StatementTraits {
+    let Some(first) = tokens.first() else {
+        return StatementTraits::of(Kind::Empty, Reason::NotAQuery);
+    };
     if let Some(kind) = modes::transaction(tokens) {
-        return Found::of(kind, Reason::NotAQuery);
+        return StatementTraits::of(kind, Reason::NotAQuery);
     }
     if first.is_any(&["set", "reset"]) {
-        return Found::of(setting::classify(tokens), Reason::NotAQuery);
+        return StatementTraits::of(setting::classify(tokens), Reason::NotAQuery);
     }
     // Wherever it stands, and whatever the statement is besides.
     if let Some(pin) = traps::pin(tokens, facts) {
-        return Found::of(Kind::Pins(pin), Reason::SessionState);
+        return StatementTraits::of(Kind::Pins(pin), Reason::SessionState);
     }
     if first.is("do")
         && let Some(pin) = block::pin(tokens, facts)
     {
-        return Found::of(Kind::Pins(pin), Reason::SessionState);
+        return StatementTraits::of(Kind::Pins(pin), Reason::SessionState);
     }
     if first.is("show") {
-        return Found::of(Kind::Other, Reason::Show);
+        return StatementTraits::of(Kind::Other, Reason::Show);
     }
     if query::begins(tokens) {
         return query::classify(tokens, facts);
@@ -136,7 +140,7 @@ fn find(tokens: &[Token<'_>], facts: &Facts) -> Found {
         Kind::CopyOut { .. } => Kind::CopyOut { may_write: copy_may_write(tokens, facts) },
         kind => kind,
     };
-    Found::of(kind, Reason::NotAQuery)
+    StatementTraits::of(kind, Reason::NotAQuery)
 }
 
 /// Whether a `COPY ... TO STDOUT` may change data: it copies a query that is not proven to be a

@@ -28,7 +28,7 @@ pub enum TalkError {
     /// The server closed the connection.
     #[error("the server closed the connection; its log says why")]
     Closed,
-    /// The connection broke.
+    /// Reading from the connection or writing to it failed.
     #[error("the connection broke: {0}")]
     Io(#[from] io::Error),
     /// What comes is not cut into messages.
@@ -43,7 +43,7 @@ pub enum TalkError {
     /// A message that does not belong here.
     #[error("this is not PostgreSQL's protocol: a message {:?} out of turn", char::from(*.0))]
     Unexpected(
-        /// Its tag.
+        /// The message's type byte.
         u8,
     ),
 }
@@ -60,7 +60,6 @@ impl<S> Conversation<S> {
         (self.io, self.buffer)
     }
 
-    /// The connection.
     pub fn get_ref(&self) -> &S {
         &self.io
     }

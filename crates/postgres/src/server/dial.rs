@@ -20,9 +20,9 @@ const KEYS_KEPT: usize = 1024;
 /// Who logs in, where, and with what settings.
 #[derive(Debug, Clone)]
 pub struct Identity<'a> {
-    /// The user.
+    /// The user that Weir logs in as.
     pub user: &'a str,
-    /// The database.
+    /// The database's name on the server.
     pub database: &'a str,
     /// Further startup parameters: settings that the session begins with.
     pub parameters: &'a [(&'a str, &'a str)],
@@ -33,7 +33,7 @@ pub struct Identity<'a> {
 /// What a cancel request for a connection must carry.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CancelKey {
-    /// The server's process.
+    /// The process id of the server's backend process.
     pub process_id: i32,
     /// Whoever knows it may cancel.
     pub secret: Box<[u8]>,
@@ -48,7 +48,7 @@ impl std::fmt::Debug for CancelKey {
 /// A connection that is logged in and idle.
 #[derive(Debug)]
 pub struct Dialled {
-    /// The connection.
+    /// The connection, logged in and idle.
     pub socket: Socket,
     /// What cancels its statements; `None` where the server has given nothing.
     pub key: Option<CancelKey>,

@@ -19,7 +19,7 @@ pub struct ServerError {
     pub severity: String,
     /// The SQLSTATE; empty where the server gave none.
     pub code: String,
-    /// The message.
+    /// The message in the server's language.
     pub message: String,
     /// What can be done about it, where the server knows.
     pub hint: Option<String>,
@@ -69,7 +69,7 @@ pub enum DialError {
         .0.address, .0.source
     )]
     Connect(
-        /// At which stage.
+        /// What failed, and at which stage.
         #[source]
         dial::DialError,
     ),
@@ -83,10 +83,10 @@ pub enum DialError {
     /// The server has no TLS.
     #[error("{address} does not take TLS: set ssl = on there, or tls = \"disable\" here")]
     NoTls {
-        /// Where.
+        /// The address of the server.
         address: String,
     },
-    /// The handshake failed.
+    /// The TLS handshake failed, or the certificate was not trusted.
     #[error("TLS with {}: {}; see `tls` and `ca` of the backend", .0.address, .0.source)]
     Tls(
         /// As rustls says it.
@@ -99,24 +99,24 @@ pub enum DialError {
          tls-negotiation = \"postgres\""
     )]
     NoAlpn {
-        /// Where.
+        /// The address of the server.
         address: String,
     },
     /// Something came in the clear between the agreement on TLS and the handshake, which would be
     /// taken for what came under TLS (CVE-2021-43766).
     #[error("{address} sent something in the clear after agreeing to TLS: is somebody between?")]
     Injected {
-        /// Where.
+        /// The address of the server.
         address: String,
     },
     /// The server refuses this login.
     #[error("{address} refuses user {user} in database {database}: {error}")]
     Refused {
-        /// Where.
+        /// The address of the server.
         address: String,
-        /// Who.
+        /// The user that Weir logs in as.
         user: String,
-        /// Which database.
+        /// The database's name on the server.
         database: String,
         /// In the server's words.
         error: Box<ServerError>,
@@ -124,19 +124,19 @@ pub enum DialError {
     /// Weir can't log in, for want of a password or because the server does not know it either.
     #[error("can't log in to {address} as {user}: {reason}")]
     Login {
-        /// Where.
+        /// The address of the server.
         address: String,
-        /// Who.
+        /// The user that Weir logs in as.
         user: String,
-        /// Why.
+        /// Why, in words for the operator.
         reason: String,
     },
     /// The server closed, or does not speak the protocol.
     #[error("{address}: {source}")]
     Talk {
-        /// Where.
+        /// The address of the server.
         address: String,
-        /// What.
+        /// What went wrong on the connection.
         source: TalkError,
     },
 }

@@ -13,7 +13,7 @@ use super::{End, Session};
 use crate::backends::{Ask, Backend, Standing};
 use crate::client::{CalledOff, Client, Target};
 use crate::connection::{Key, RefusedSetting, ServerState};
-use crate::lanes::Loaded;
+use crate::lanes::RequestUnderWay;
 use crate::pipeline::round::{Cut, cut};
 use crate::pipeline::settings::Reported;
 use crate::plan::{Kind, Leaves};
@@ -117,7 +117,7 @@ impl Session {
         &mut self,
         read: bool,
         wanted: Instant,
-    ) -> Result<(Leased, Option<Loaded>), Unserved> {
+    ) -> Result<(Leased, Option<RequestUnderWay>), Unserved> {
         let (client, probe) = (self.client.clone(), self.told.probe());
         waits_for(&client, &probe, wanted, self.lent(read, wanted)).await
     }
@@ -135,7 +135,7 @@ impl Session {
         &mut self,
         read: bool,
         wanted: Instant,
-    ) -> Result<(Leased, Option<Loaded>), Refusal> {
+    ) -> Result<(Leased, Option<RequestUnderWay>), Refusal> {
         let deadline = self.patience.deadline(wanted);
         let read = !self.only_primary && (read || self.begins_read_only());
         loop {

@@ -48,7 +48,7 @@ use crate::pipeline::round::{self, Cut};
 use crate::pipeline::settings::{Applied, SessionSettings};
 use crate::plan::{Plan, Scope};
 use crate::settings::{Consistency, LastValues, Mode, Route};
-use crate::worker::{Front, Place};
+use crate::worker::{Front, SessionTarget};
 use begin::Begun;
 use patience::{
     Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout, setting_duration,
@@ -154,7 +154,7 @@ impl Session {
     pub fn new(
         lines: Rc<Lines>,
         client: Rc<Client>,
-        place: Place,
+        place: SessionTarget,
         mut settings: SessionSettings,
     ) -> Self {
         let front = lines.front.clone();

@@ -27,7 +27,7 @@ use crate::auth::{Ask, AuthStep, ChannelBinding, ClientAuth, Credentials};
 use crate::batches::Lines;
 use crate::client::About;
 use crate::console::Seat;
-use crate::door::Shown;
+use crate::door::ClientEvidence;
 use crate::server::ALPN;
 use crate::settings::TlsSettings;
 use crate::worker::Front;
@@ -281,7 +281,7 @@ impl Entrance {
             Some(number) => Some(shared.system_user(number).await),
             None => None,
         };
-        let shown = Shown {
+        let shown = ClientEvidence {
             binding: binding.as_ref(),
             certificate: certificate.as_deref(),
             system_user: system_user.as_deref(),

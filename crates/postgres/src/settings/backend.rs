@@ -1,4 +1,4 @@
-//! `[[postgres.backend]]`: one server.
+//! The settings of one server, `[[postgres.backend]]`.
 
 use std::path::PathBuf;
 

@@ -19,7 +19,7 @@ const NAME_BYTES_MAX: usize = 63;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("postgres.{at}: {what}")]
 pub struct SettingsError {
-    /// The key.
+    /// The key below `postgres`, as in the file.
     pub at: String,
     /// What is wrong and what to write instead.
     pub what: String,

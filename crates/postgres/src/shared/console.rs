@@ -32,13 +32,13 @@ const LOOK: Duration = Duration::from_millis(50);
 pub struct Operated {
     /// Whether anything is paused or disabled: one look for those who ask for every lease.
     any: AtomicBool,
-    held: parking_lot::Mutex<Held>,
+    held: parking_lot::Mutex<HeldDatabases>,
     averages: parking_lot::Mutex<Averages>,
     shown: ArcSwap<Status>,
 }
 
 #[derive(Default)]
-struct Held {
+struct HeldDatabases {
     all: bool,
     /// By their names on the servers.
     paused: HashSet<String>,
@@ -74,7 +74,7 @@ impl Shared {
     }
 
     /// Changes what is held back; gives what `change` gives.
-    fn hold<R>(&self, change: impl FnOnce(&mut Held) -> R) -> R {
+    fn hold<R>(&self, change: impl FnOnce(&mut HeldDatabases) -> R) -> R {
         let mut held = self.operated.held.lock();
         let result = change(&mut held);
         let any = held.all || !held.paused.is_empty() || !held.disabled.is_empty();

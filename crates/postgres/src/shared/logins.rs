@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use flow::logins::slowing::{Place, Slowing};
+use flow::logins::slowing::{LoginSource, Slowing};
 use flow::logins::turns::Turns;
 use wire::postgres::Refusal;
 
@@ -116,17 +116,17 @@ impl Shared {
     }
 
     /// Waits until a client from there may be asked who it is; see [`Slowing`].
-    pub(crate) async fn enter(&self, from: Option<IpAddr>, user: &str) -> Place {
+    pub(crate) async fn enter(&self, from: Option<IpAddr>, user: &str) -> LoginSource {
         self.logins.slowing.enter(from, user).await
     }
 
     /// A user has logged in from there.
-    pub(crate) fn entered(&self, place: Place, user: &str) {
+    pub(crate) fn entered(&self, place: LoginSource, user: &str) {
         self.logins.slowing.succeeded(place, user);
     }
 
     /// Waits until a client may be told that its login has failed; see [`Slowing`].
-    pub(crate) async fn failed(&self, place: Place) {
+    pub(crate) async fn failed(&self, place: LoginSource) {
         self.logins.slowing.wait_to_refuse(place, &self.metrics.logins_slowed).await;
     }
 

@@ -1,4 +1,4 @@
-//! Opening lanes.
+//! How a lane is opened, and what becomes of it.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use flow::lane::{Orphan, Why};
-use flow::lanes::{self, NotOpened, Opened};
+use flow::lanes::{self, LaneParts, NotOpened};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wire::postgres::Refusal;
 
@@ -49,7 +49,7 @@ pub(super) struct LaneOpener {
 impl lanes::Opener for LaneOpener {
     type Protocol = Replies;
     type Ticket = Ticket;
-    type Known = Known;
+    type Server = Known;
     type Error = Refusal;
     type Connection = LaneSocket;
     type Owner = Attendant;
@@ -62,7 +62,7 @@ impl lanes::Opener for LaneOpener {
         self.front.has_room_for_lane(&self.group, now)
     }
 
-    async fn open(&self) -> Result<Opened<Self>, NotOpened<Refusal>> {
+    async fn open(&self) -> Result<LaneParts<Self>, NotOpened<Refusal>> {
         let (front, group) = (&self.front, &self.group);
         let key = super::lanes::pool_key(group);
         let deadline = Instant::now() + front.settings().timeouts.query_wait.get();
@@ -90,7 +90,7 @@ impl LaneOpener {
     }
 
     /// Makes a lane of a connection, with the settings of its group.
-    pub(super) async fn lane_of(&self, mut leased: Leased) -> Result<Opened<Self>, Refusal> {
+    pub(super) async fn lane_of(&self, mut leased: Leased) -> Result<LaneParts<Self>, Refusal> {
         let (front, group) = (&self.front, &self.group);
         leased.take_on(&group.key.settings);
         leased.settle_in_time(&front.scratch).await?;
@@ -105,7 +105,7 @@ impl LaneOpener {
         let prepared = std::mem::replace(&mut leased.prepared, none);
         let known = Rc::new(self.known(&leased, prepared));
         leased.record.is_now(ServerState::Lane);
-        Ok(Opened {
+        Ok(LaneParts {
             connection: LaneSocket { leased, known: known.clone() },
             protocol: Replies::new(settings.max_message.len()),
             owner: Attendant::new(known.clone(), self.lane.clone()),

@@ -20,13 +20,13 @@ const MAX: usize = 1000;
 /// How long they are taken for true: a server's own may change (`ALTER ROLE`, `ALTER SYSTEM`).
 const FRESH: Duration = Duration::from_secs(60);
 
-type Place = (Key, Applied);
+type ReportKey = (Key, Applied);
 /// The backend's epoch, and what the login is; `None` where the backend is gone.
 type Epoch = Option<(u64, Login)>;
 
 /// What was reported, by whom to whom.
 #[derive(Default)]
-pub(super) struct Known(RefCell<HashMap<Place, Entry>>);
+pub(super) struct ReportCache(RefCell<HashMap<ReportKey, Entry>>);
 
 struct Entry {
     at: Instant,
@@ -37,11 +37,11 @@ struct Entry {
     reported: Rc<Reported>,
 }
 
-impl Known {
+impl ReportCache {
     /// What was reported, and whether it is time to ask again.
     fn get(
         &self,
-        place: &Place,
+        place: &ReportKey,
         epoch: Epoch,
         settings: &Arc<Settings>,
         now: Instant,
@@ -60,7 +60,7 @@ impl Known {
         Some((entry.reported.clone(), old))
     }
 
-    fn put(&self, place: Place, entry: Entry) {
+    fn put(&self, place: ReportKey, entry: Entry) {
         let mut known = self.0.borrow_mut();
         if known.len() >= MAX {
             known.clear();
@@ -93,7 +93,7 @@ impl Front {
         Some((backend.epoch(), backend.logins().of(&key.user, &key.database)))
     }
 
-    async fn ask_reported(&self, place: Place) -> Result<Rc<Reported>, Refusal> {
+    async fn ask_reported(&self, place: ReportKey) -> Result<Rc<Reported>, Refusal> {
         let now = Arc::clone(&self.settings());
         let deadline = Instant::now() + now.timeouts.query_wait.get();
         let (key, settings) = &place;
@@ -121,9 +121,9 @@ mod tests {
 
     #[test]
     fn what_was_reported_is_forgotten_with_a_reload_and_another_epoch() {
-        let (known, now) = (Known::default(), Instant::now());
+        let (known, now) = (ReportCache::default(), Instant::now());
         let key = Key { backend: 0, database: "d".into(), user: "u".into() };
-        let place: Place = (key, "".into());
+        let place: ReportKey = (key, "".into());
         let settings = Arc::new(Settings::default());
         let login = crate::backends::Logins::default().of("u", "d");
         let put = || {

@@ -12,7 +12,7 @@ use wire::postgres::{Refusal, sqlstate};
 use super::Front;
 use crate::auth::Credentials;
 use crate::backends::{Backend, ClientLogin};
-use crate::connection::{Connection, Key, Opened, Record};
+use crate::connection::{Connection, Key, OpeningState, Record};
 use crate::lanes::Need;
 use crate::pipeline::names::Limits;
 use crate::server::{DialError, Identity, dial};
@@ -23,14 +23,13 @@ use crate::shared::Shared;
 pub struct Servers {
     pub(super) shared: Arc<Shared>,
     /// What users have logged in with last.
-    pub(super) credentials: RefCell<Known>,
+    pub(super) credentials: RefCell<ClientCredentials>,
     /// Whose lanes have some of the connections.
     pub(super) front: RefCell<Weak<Front>>,
     records: RefCell<Vec<Weak<Record>>>,
 }
 
 impl Servers {
-    /// Without any.
     pub(super) fn new(shared: Arc<Shared>) -> Rc<Self> {
         let (credentials, records) = (RefCell::default(), RefCell::default());
         Rc::new(Self { shared, credentials, front: RefCell::new(Weak::new()), records })
@@ -57,9 +56,9 @@ impl Servers {
 
 /// What servers are shown, by user; of a database (its name there) that has its own user, by both.
 #[derive(Default)]
-pub(super) struct Known(HashMap<(Option<Arc<str>>, Arc<str>), Credentials>);
+pub(super) struct ClientCredentials(HashMap<(Option<Arc<str>>, Arc<str>), Credentials>);
 
-impl Known {
+impl ClientCredentials {
     /// Takes note of what a user came with. Who was let in without a password leaves that of an
     /// earlier login as it is.
     pub(super) fn note(&mut self, of: Option<Arc<str>>, user: Arc<str>, with: Credentials) {
@@ -99,7 +98,7 @@ impl Opener for Servers {
         let client =
             ClientLogin { user: key.user.clone(), credentials: identity.credentials.clone() };
         let login = backend.logins().of(&key.user, &key.database);
-        let opened = Opened { epoch: backend.epoch(), login };
+        let opened = OpeningState { epoch: backend.epoch(), login };
         let record = self.record(key.clone(), backend.clone());
         match dial(backend.server(), identity).await {
             Ok(dialled) => {
@@ -197,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_login_without_a_password_takes_none_away() {
-        let mut known = Known::default();
+        let mut known = ClientCredentials::default();
         let password = |text: &str| Credentials::Password(text.into());
         let key = |database: &str| Key { backend: 0, database: database.into(), user: "u".into() };
         known.note(None, "u".into(), Credentials::Certificate);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use postgres::backends::Backends;
-use postgres::door::{Doors, Salts, Shown};
+use postgres::door::{ClientEvidence, Doors, Salts};
 use postgres::settings::{AuthQuery, BackendSettings, Settings, UserSettings};
 use rig::postgres::{Auth, Cluster, PASSWORD, SUPERUSER, Setup};
 use tokio::runtime::Handle;
@@ -18,7 +18,7 @@ async fn known(doors: &Arc<Doors>, backends: &Arc<Backends>, user: &str) -> Resu
     let local = Some("127.0.0.1".parse().unwrap());
     let found = doors.clone().find(backends, &control, local, false, "postgres", user).await;
     let door = found.map_err(|refusal| refusal.to_string())?;
-    let ask = door.ask(user, &Shown::default()).map_err(|refusal| refusal.to_string())?;
+    let ask = door.ask(user, &ClientEvidence::default()).map_err(|refusal| refusal.to_string())?;
     if ask.verifier.is_some() {
         return Ok(true);
     }

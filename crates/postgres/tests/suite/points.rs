@@ -11,7 +11,7 @@ use rig::postgres::Cluster;
 use wire::sql::{Lifted, Strings};
 
 use generated::Statements;
-use twin::{Heard, Twin};
+use twin::{StatementReply, Twin};
 
 /// Plans that a planner of a test keeps.
 const PLANS_MAX: usize = 1000;
@@ -31,7 +31,7 @@ fn facts(cluster: &Cluster) -> Arc<Facts> {
     Arc::new(Facts::of_rows(&rows).unwrap())
 }
 
-/// Both sessions.
+/// Two sessions that run the same: one as text, one as a prepared point statement.
 struct Twins {
     text: Twin,
     lifted: Twin,
@@ -48,7 +48,7 @@ impl Twins {
         Self { text, lifted }
     }
 
-    fn both(&mut self, sql: &str) -> [Heard; 2] {
+    fn both(&mut self, sql: &str) -> [StatementReply; 2] {
         [self.text.text(sql), self.lifted.text(sql)]
     }
 }
@@ -58,7 +58,7 @@ impl Twins {
 const NO_ROOM: [&str; 7] = ["22001", "22003", "22008", "22012", "22015", "22026", "0A000"];
 
 /// Whether it is one of the differences that are documented.
-fn is_known(wanted: &Heard, heard: &Heard) -> bool {
+fn is_known(wanted: &StatementReply, heard: &StatementReply) -> bool {
     match (wanted.code(), heard.code()) {
         // No row was to get a constant for which there is no room, or an earlier one failed.
         (Some(code), None | Some("23505" | "23502" | "23503" | "23514")) => NO_ROOM.contains(&code),

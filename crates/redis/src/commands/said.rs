@@ -58,12 +58,12 @@ fn text(of: &Value<'_>) -> Option<String> {
 }
 
 /// One command, or a sub-command, as a server has it.
-struct Said {
+struct CommandInfo {
     flags: Vec<String>,
     keys: [i64; 3],
 }
 
-impl Said {
+impl CommandInfo {
     fn read(parts: &[Value<'_>]) -> Option<Self> {
         let (Value::Array(flags) | Value::Set(flags)) = parts.get(2)? else { return None };
         let number = |at: usize| match parts.get(at)? {
@@ -112,18 +112,18 @@ impl Spec {
             Some(_) => return true,
         };
         if subs.is_empty() {
-            return Said::read(parts).is_none_or(|said| !self.is_as(&said));
+            return CommandInfo::read(parts).is_none_or(|said| !self.is_as(&said));
         }
         subs.iter().any(|sub| {
             let Value::Array(parts) = sub else { return true };
             let name = parts.first().and_then(text).unwrap_or_default();
             // What only tells how the others are written has neither keys nor flags.
             let is_help = name.to_ascii_lowercase().ends_with("|help");
-            !is_help && Said::read(parts).is_none_or(|said| !self.is_as(&said))
+            !is_help && CommandInfo::read(parts).is_none_or(|said| !self.is_as(&said))
         })
     }
 
-    fn is_as(&self, said: &Said) -> bool {
+    fn is_as(&self, said: &CommandInfo) -> bool {
         let is_publishing = PUBLISHING.contains(&self.name);
         let waits = matches!(self.what, Do::Block | Do::StreamRead | Do::StreamWrite);
         let scripts = SCRIPTING.iter().any(|of| self.name.starts_with(of));
@@ -136,7 +136,7 @@ impl Spec {
             && self.reads_as(said)
     }
 
-    fn has_keys_as(&self, said: &Said) -> bool {
+    fn has_keys_as(&self, said: &CommandInfo) -> bool {
         let moves = said.has("movablekeys");
         let is =
             |keys: [i64; 3]| said.keys == keys && (!moves || WITH_PATTERNS.contains(&self.name));
@@ -154,7 +154,7 @@ impl Spec {
     }
 
     /// What is asked again as a read must be one.
-    fn reads_as(&self, said: &Said) -> bool {
+    fn reads_as(&self, said: &CommandInfo) -> bool {
         let reads = match self.what {
             Do::Read
             | Do::StreamRead

@@ -10,7 +10,7 @@ use crate::desk::{BigKey, HotKey};
 pub enum Wanted {
     /// Lanes, and connections to servers.
     Lanes,
-    /// Clients.
+    /// A row for each client.
     Clients,
     /// Keys that were sampled.
     Keys,
@@ -18,31 +18,27 @@ pub enum Wanted {
 
 /// A worker's part of what is shown.
 #[derive(Debug, Default)]
-pub struct Part {
-    /// Its lanes.
+pub struct WorkerRows {
     pub lanes: Vec<LaneRow>,
     /// Its connections to servers.
     pub connections: Vec<ConnectionsRow>,
-    /// Its clients.
     pub clients: Vec<ClientRow>,
     /// Hot keys, each with its server's name.
     pub hot: Vec<(HotKey, String)>,
-    /// Big keys.
     pub big: Vec<BigKey>,
 }
 
-/// A lane.
+/// A row of `WEIR SHOW LANES`.
 #[derive(Debug)]
 pub struct LaneRow {
-    /// Its worker.
+    /// The number of the worker that has it.
     pub worker: usize,
-    /// Its server's name.
+    /// The name of the server.
     pub server: String,
     /// As whom it is logged in; `None`: as Weir itself.
     pub user: Option<String>,
-    /// Its database.
     pub database: u32,
-    /// 2 or 3.
+    /// The version of RESP, 2 or 3.
     pub resp: u64,
     /// Commands that are not answered.
     pub in_flight: usize,
@@ -57,7 +53,7 @@ pub struct LaneRow {
 /// A worker's connections to one server.
 #[derive(Debug)]
 pub struct ConnectionsRow {
-    /// Its name.
+    /// The name of the server.
     pub server: String,
     /// Those that are in use, by lanes too.
     pub active: usize,
@@ -67,7 +63,7 @@ pub struct ConnectionsRow {
     pub waiting: usize,
 }
 
-/// A client.
+/// A row of `WEIR SHOW CLIENTS`.
 #[derive(Debug, Clone)]
 pub struct ClientRow {
     /// Its number in the process.
@@ -84,9 +80,9 @@ pub struct ClientRow {
     pub library: [String; 2],
     /// The user it has logged in as.
     pub user: Option<String>,
-    /// Its database.
+    /// The number of its database (`SELECT`).
     pub database: u32,
-    /// 2 or 3.
+    /// The version of RESP, 2 or 3.
     pub resp: u64,
     /// For how long it is connected.
     pub age: Duration,
@@ -98,7 +94,7 @@ pub struct ClientRow {
     pub last: &'static str,
     /// It is within `MULTI`.
     pub in_multi: bool,
-    /// It watches keys.
+    /// It has keys under `WATCH`.
     pub watches: bool,
     /// It watches all commands.
     pub monitors: bool,

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use watch::latencies::Latency;
 use watch::table::{Kind, Table, Value};
 
-use super::rows::{ClientRow, Part};
+use super::rows::{ClientRow, WorkerRows};
 use crate::desk::{Slow, WINDOW, shown};
 use crate::metrics::times::Times;
 use crate::replica::state::MasterStatus;
@@ -26,7 +26,7 @@ fn seconds_as_micros(of: f64) -> Value {
 }
 
 /// `BACKENDS`.
-pub fn backends(all: &[Backend], parts: &[Part]) -> Table {
+pub fn backends(all: &[Backend], parts: &[WorkerRows]) -> Table {
     let mut table = Table::new(&[
         ("name", Kind::Text),
         ("address", Kind::Text),
@@ -86,7 +86,7 @@ pub fn backends(all: &[Backend], parts: &[Part]) -> Table {
 }
 
 /// `LANES`.
-pub fn lanes(parts: &[Part]) -> Table {
+pub fn lanes(parts: &[WorkerRows]) -> Table {
     let mut table = Table::new(&[
         ("worker", Kind::Int),
         ("server", Kind::Text),
@@ -219,7 +219,7 @@ pub fn slow(all: &[Slow]) -> Table {
 }
 
 /// `HOT`: those that are asked for most first.
-pub fn hot(parts: &[Part]) -> Table {
+pub fn hot(parts: &[WorkerRows]) -> Table {
     let mut table = Table::new(&[
         ("key", Kind::Text),
         ("server", Kind::Text),
@@ -241,7 +241,7 @@ pub fn hot(parts: &[Part]) -> Table {
 }
 
 /// `BIG`: the biggest first.
-pub fn big(parts: &[Part]) -> Table {
+pub fn big(parts: &[WorkerRows]) -> Table {
     let mut table = Table::new(&[
         ("key", Kind::Text),
         ("server", Kind::Text),

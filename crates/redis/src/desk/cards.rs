@@ -14,9 +14,9 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 /// What a client says of the library that it uses.
 #[derive(Debug, Default)]
 pub struct Library {
-    /// Its name.
+    /// Its name, by `CLIENT SETINFO LIB-NAME`.
     pub name: Vec<u8>,
-    /// Its version.
+    /// Its version, by `CLIENT SETINFO LIB-VER`.
     pub version: Vec<u8>,
 }
 
@@ -29,7 +29,7 @@ pub struct Card {
     pub from: Option<SocketAddr>,
     /// Where it has come to; `None` over a Unix socket.
     pub to: Option<SocketAddr>,
-    /// When it came.
+    /// When the client connected.
     pub since: Instant,
     /// What `CLIENT SETNAME` has set.
     pub name: RefCell<Vec<u8>>,
@@ -37,7 +37,7 @@ pub struct Card {
     pub library: RefCell<Library>,
     /// The user it has logged in as.
     pub user: RefCell<Option<Rc<str>>>,
-    /// Its database.
+    /// The number of its database (`SELECT`).
     pub database: Cell<u32>,
     /// What it is answered in.
     pub version: Cell<Version>,
@@ -47,7 +47,7 @@ pub struct Card {
     pub commands: Cell<u64>,
     /// It is within `MULTI`.
     pub in_multi: Cell<bool>,
-    /// It watches keys.
+    /// It has keys under `WATCH`.
     pub watches: Cell<bool>,
     /// Its subscriptions, by their kinds.
     pub subscriptions: Cell<[usize; 3]>,

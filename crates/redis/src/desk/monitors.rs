@@ -48,7 +48,7 @@ impl Monitors {
         self.any.store(!all.is_empty(), Ordering::Relaxed);
     }
 
-    /// Whether somebody watches.
+    /// Whether any client monitors commands.
     #[inline]
     pub fn is_any(&self) -> bool {
         self.any.load(Ordering::Relaxed)

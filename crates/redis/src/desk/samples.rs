@@ -57,7 +57,6 @@ struct Big {
 /// A key that is asked for often.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HotKey {
-    /// The key.
     pub key: Box<[u8]>,
     /// About how many commands a second are for it.
     pub rate: f64,
@@ -66,15 +65,14 @@ pub struct HotKey {
 /// A key whose value is big.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BigKey {
-    /// The key.
     pub key: Box<[u8]>,
     /// Bytes of the largest command for it, or answer.
     pub bytes: u64,
     /// What was asked last of it.
     pub command: &'static str,
-    /// Where it is.
+    /// The name of the server that has it.
     pub server: String,
-    /// How long ago.
+    /// How long ago it was seen.
     pub ago: Duration,
 }
 
@@ -193,7 +191,7 @@ impl Samples {
         counts.iter().map(|(key, of)| HotKey { key: key.clone(), rate: rate(*of) }).collect()
     }
 
-    /// The big keys.
+    /// The keys with the largest commands or answers.
     pub fn big(&self, now: Instant) -> Vec<BigKey> {
         let big = self.big.borrow();
         let all = big.iter().map(|(key, of)| BigKey {

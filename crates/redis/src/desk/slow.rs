@@ -23,7 +23,7 @@ pub struct Slow {
     pub at: SystemTime,
     /// How long the server had it to itself.
     pub ran: Duration,
-    /// The server.
+    /// The name of the server that ran it.
     pub server: String,
     /// Its name and its keys, and how many other arguments it had: values may be secrets.
     pub words: Vec<String>,
@@ -35,10 +35,10 @@ pub struct Slow {
 
 /// The newest of them.
 #[derive(Debug, Default)]
-pub struct SlowLog(Mutex<Kept>);
+pub struct SlowLog(Mutex<SlowCommands>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct SlowCommands {
     next: u64,
     all: VecDeque<Slow>,
     /// The longest since it was last forgotten.
@@ -97,13 +97,13 @@ impl SlowLog {
         self.lock().longest
     }
 
-    /// Forgets them.
+    /// Forgets all commands, and the longest time.
     pub fn clear(&self) {
         let mut kept = self.lock();
         (kept.all, kept.longest) = (VecDeque::new(), Duration::ZERO);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, SlowCommands> {
         self.0.lock()
     }
 }

@@ -24,7 +24,7 @@ pub struct Share {
     pub name: Arc<str>,
     /// Its part beside the others'.
     pub weight: u32,
-    /// The server's number.
+    /// The number of the server.
     pub server: usize,
 }
 
@@ -48,7 +48,7 @@ impl Hashing {
 
 /// A server that is to be in a pool.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct WantedServer {
     /// How it is reached.
     pub server: Server,
     /// Its part of the keys.
@@ -57,7 +57,7 @@ pub struct Wanted {
     pub is_known: bool,
 }
 
-impl Wanted {
+impl WantedServer {
     /// Whether the weights of these leave any of them keys.
     pub fn have_keys(all: &[Self], hashing: Hashing) -> bool {
         let share = |(server, of): (usize, &Self)| Share {
@@ -104,12 +104,12 @@ impl View {
 impl Fleet {
     /// Puts the servers of a ring in force as other settings have them. Those that are known keep
     /// their numbers; what is not wanted any more leaves, and its replicas with it.
-    pub fn respread(&self, wanted: Vec<Wanted>, hashing: Hashing) {
+    pub fn respread(&self, wanted: Vec<WantedServer>, hashing: Hashing) {
         let _changing = self.lock();
         let before = self.view.load();
         let mut view = View::clone(&before);
         let mut shares = Vec::new();
-        for Wanted { server, weight, is_known } in wanted {
+        for WantedServer { server, weight, is_known } in wanted {
             let name = Arc::clone(&server.name);
             let known = view.number_as(&name).filter(|_| is_known);
             let server = known.unwrap_or_else(|| self.comes(&mut view, server));

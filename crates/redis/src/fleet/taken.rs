@@ -28,11 +28,11 @@ pub(super) struct AllTaken {
     /// There is one that takes something away.
     is_any: AtomicBool,
     /// By the servers' numbers.
-    said: Mutex<HashMap<usize, Said>>,
+    said: Mutex<HashMap<usize, CommandAnswers>>,
 }
 
 #[derive(Debug)]
-struct Said {
+struct CommandAnswers {
     /// Of which of the servers that have had the number.
     incarnation: u64,
     /// When it was asked last.
@@ -44,8 +44,8 @@ struct Said {
     release: Option<Release>,
 }
 
-impl Said {
-    /// Nothing yet.
+impl CommandAnswers {
+    /// A record of a server that has told nothing yet.
     fn of(incarnation: u64) -> Self {
         let (asked, is_to_be_asked, taken, release) = (None, false, HashMap::new(), None);
         Self { incarnation, asked, is_to_be_asked, taken, release }
@@ -55,8 +55,8 @@ impl Said {
 /// What those servers have said that are there now.
 fn those_there<'a>(
     view: &'a View,
-    said: &'a HashMap<usize, Said>,
-) -> impl Iterator<Item = (&'a usize, &'a Said)> + Clone {
+    said: &'a HashMap<usize, CommandAnswers>,
+) -> impl Iterator<Item = (&'a usize, &'a CommandAnswers)> + Clone {
     said.iter().filter(|(number, said)| {
         view.is_there(**number) && view.incarnation(**number) == Some(said.incarnation)
     })
@@ -92,9 +92,9 @@ impl Fleet {
     /// later: whatever it was asked before may have been another one. Needs the worker's runtime.
     pub fn ask_commands(self: &Arc<Self>, number: usize, incarnation: u64, server: &Arc<Server>) {
         let mut said = self.taken.said.lock();
-        let of = said.entry(number).or_insert_with(|| Said::of(incarnation));
+        let of = said.entry(number).or_insert_with(|| CommandAnswers::of(incarnation));
         if of.incarnation != incarnation {
-            *of = Said::of(incarnation);
+            *of = CommandAnswers::of(incarnation);
         }
         if std::mem::replace(&mut of.is_to_be_asked, true) {
             return;

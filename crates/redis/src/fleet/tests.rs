@@ -95,13 +95,13 @@ fn no_password_leaves_the_machine_in_the_clear() {
 const HASHING: Hashing =
     Hashing { distribution: Distribution::Ketama, hash: Hash::Fnv1a64, tag: None };
 
-fn wanted(name: &str, port: u16, weight: u32, is_known: bool) -> Wanted {
+fn wanted(name: &str, port: u16, weight: u32, is_known: bool) -> WantedServer {
     let text = format!("name = \"{name}\"\nurl = \"redis://10.0.0.1:{port}\"");
     let server = Server::new(&toml::from_str(&text).unwrap()).unwrap();
-    Wanted { server, weight, is_known }
+    WantedServer { server, weight, is_known }
 }
 
-fn ring(servers: Vec<Wanted>) -> Arc<Fleet> {
+fn ring(servers: Vec<WantedServer>) -> Arc<Fleet> {
     let names: Vec<String> = servers.iter().map(|of| of.server.name.to_string()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let rule = Some(crate::health::Rule { failures: 1, retry: Duration::from_secs(600) });

@@ -5,7 +5,7 @@ use std::time::Instant;
 use flow::service::Standing;
 
 use super::Front;
-use crate::console::rows::{ClientRow, ConnectionsRow, LaneRow, Part, Wanted};
+use crate::console::rows::{ClientRow, ConnectionsRow, LaneRow, Wanted, WorkerRows};
 use crate::desk::{Card, Library, shown};
 
 /// Bytes of a client's name that are shown.
@@ -13,10 +13,10 @@ const NAME_BYTES_MAX: usize = 128;
 
 impl Front {
     /// What is wanted of this worker.
-    pub fn part(&self, wanted: Wanted) -> Part {
+    pub fn part(&self, wanted: Wanted) -> WorkerRows {
         match wanted {
             Wanted::Lanes => self.lanes(),
-            Wanted::Clients => Part { clients: self.clients(), ..Part::default() },
+            Wanted::Clients => WorkerRows { clients: self.clients(), ..WorkerRows::default() },
             Wanted::Keys => {
                 let (now, samples) = (Instant::now(), &self.desk.samples);
                 let servers = self.fabric.service();
@@ -26,12 +26,12 @@ impl Front {
                     let server = name(&of.key);
                     (of, server)
                 });
-                Part { hot: hot.collect(), big: samples.big(now), ..Part::default() }
+                WorkerRows { hot: hot.collect(), big: samples.big(now), ..WorkerRows::default() }
             }
         }
     }
 
-    fn lanes(&self) -> Part {
+    fn lanes(&self) -> WorkerRows {
         let service = self.fabric.service();
         let lane = |of: flow::service::LaneFigures| {
             let place = service.place(of.server)?;
@@ -53,10 +53,10 @@ impl Front {
             idle: of.idle,
             waiting: of.waiting,
         });
-        Part {
+        WorkerRows {
             lanes: self.fabric.lanes().into_iter().filter_map(lane).collect(),
             connections: connections.collect(),
-            ..Part::default()
+            ..WorkerRows::default()
         }
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use watch::latencies::Latency;
 
 use super::Front;
-use crate::console::rows::{Part, Wanted};
+use crate::console::rows::{Wanted, WorkerRows};
 use crate::desk;
 use crate::fleet::{Fleet, Node};
 use crate::metrics::times::Times;
@@ -29,13 +29,12 @@ pub type Call = Box<dyn FnOnce(&Front) + Send>;
 
 /// What the workers of a pool share.
 pub struct Shared {
-    /// The pool's name.
+    /// The name of the pool.
     pub name: String,
     /// Its settings, as they are in force.
     pub settings: ArcSwap<Settings>,
-    /// Its servers.
     pub fleet: Arc<Fleet>,
-    /// What they take.
+    /// How long servers take for commands.
     pub times: Times,
     /// What is kept for operators.
     pub desk: Arc<desk::Shared>,
@@ -76,7 +75,7 @@ impl Shared {
     }
 
     /// What the workers have to show.
-    pub async fn parts(&self, wanted: Wanted) -> Vec<Part> {
+    pub async fn parts(&self, wanted: Wanted) -> Vec<WorkerRows> {
         self.asked(move |front| front.part(wanted)).await
     }
 

@@ -22,26 +22,24 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 /// How often it is looked whether they have.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Where clients connect.
+/// An address that clients connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum At {
-    /// TCP.
+    /// An IP address and a port.
     Tcp(SocketAddr),
-    /// A Unix socket.
+    /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
 /// One worker's share of a socket.
 #[derive(Debug)]
 pub(super) enum Socket {
-    /// TCP.
     Tcp(tcp::Listener),
-    /// A Unix socket.
     Unix(unix::Listener),
 }
 
 /// As long as any worker has this, the socket is open.
-pub(super) type Open = Arc<()>;
+pub(super) type OpenSocket = Arc<()>;
 
 /// A socket that is bound and not served yet: each worker's share.
 struct New {
@@ -54,7 +52,7 @@ struct New {
 pub(super) struct Sockets(Vec<New>);
 
 /// One that is served.
-struct Known {
+struct ServedSocket {
     pool: Arc<Pool>,
     at: At,
     is_open: Weak<()>,
@@ -62,11 +60,11 @@ struct Known {
 
 /// The sockets of all pools.
 #[derive(Default)]
-pub(super) struct Listening {
+pub(super) struct PoolListeners {
     /// For each worker what it serves from the start, until it takes that.
-    first: Vec<Vec<(Arc<Pool>, At, Open)>>,
+    first: Vec<Vec<(Arc<Pool>, At, OpenSocket)>>,
     /// In the order in which they were bound.
-    known: Vec<Known>,
+    known: Vec<ServedSocket>,
     /// Those that are served no more, which may be open for a moment.
     closing: Vec<(At, Weak<()>)>,
 }
@@ -96,15 +94,15 @@ impl fmt::Display for At {
     }
 }
 
-impl Listening {
+impl PoolListeners {
     /// The sockets that are open from the start.
     pub(super) fn new(pools: &[Arc<Pool>], workers: usize) -> Self {
         let mut all = Vec::new();
         for pool in pools {
             let at = At::of(&pool.settings()).into_iter();
-            all.extend(at.map(|at| (Arc::clone(pool), at, Open::default())));
+            all.extend(at.map(|at| (Arc::clone(pool), at, OpenSocket::default())));
         }
-        let known = |(pool, at, open): &(Arc<Pool>, At, Open)| Known {
+        let known = |(pool, at, open): &(Arc<Pool>, At, OpenSocket)| ServedSocket {
             pool: Arc::clone(pool),
             at: at.clone(),
             is_open: Arc::downgrade(open),
@@ -167,7 +165,7 @@ impl Listening {
     /// These pools are served from now on, at their addresses: what each worker has to change.
     pub(super) fn put_in_force(&mut self, pools: &[Arc<Pool>], bound: Sockets) -> Vec<Vec<Change>> {
         let mut changes: Vec<Vec<Change>> = self.first.iter().map(|_| Vec::new()).collect();
-        let is_wanted = |known: &Known| {
+        let is_wanted = |known: &ServedSocket| {
             let is_it = |pool: &Arc<Pool>| Arc::ptr_eq(pool, &known.pool);
             pools.iter().any(is_it) && At::of(&known.pool.settings()).contains(&known.at)
         };
@@ -181,9 +179,12 @@ impl Listening {
         for New { pool, at, shares } in bound.0 {
             let Some(pool) = pools.iter().find(|of| of.shared.name == pool) else { continue };
             tracing::info!(pool = pool.shared.name, %at, "Redis clients are taken");
-            let open = Open::default();
-            let known =
-                Known { pool: Arc::clone(pool), at: at.clone(), is_open: Arc::downgrade(&open) };
+            let open = OpenSocket::default();
+            let known = ServedSocket {
+                pool: Arc::clone(pool),
+                at: at.clone(),
+                is_open: Arc::downgrade(&open),
+            };
             self.known.push(known);
             for (changes, socket) in changes.iter_mut().zip(shares) {
                 let (pool, at, open) = (Arc::clone(pool), at.clone(), Arc::clone(&open));

@@ -11,7 +11,7 @@ use flow::front::Serving;
 use flow::stream::Stream;
 use tokio::task::JoinSet;
 
-use super::listening::{At, Open, Socket};
+use super::listening::{At, OpenSocket, Socket};
 use crate::pool::{Attending, Pool};
 use crate::session::Session;
 
@@ -19,20 +19,20 @@ use crate::session::Session;
 pub(super) enum Change {
     /// It serves a pool at one more address.
     Opens {
-        /// Which pool.
+        /// The pool that is served there.
         pool: Arc<Pool>,
-        /// Where.
+        /// The address that the pool is served at.
         at: At,
         /// Its share of the socket.
         socket: Socket,
         /// Kept for as long as it has that.
-        open: Open,
+        open: OpenSocket,
     },
     /// It serves a pool at an address no more. Clients that have come stay.
     Closes {
-        /// Which pool.
+        /// The pool that was served there.
         pool: Arc<Pool>,
-        /// Where.
+        /// The address that the pool was served at.
         at: At,
     },
     /// It serves a pool no more: its clients have their answers, and are closed.
@@ -57,7 +57,7 @@ struct ServedPool {
 }
 
 impl Served {
-    /// Nothing yet.
+    /// A worker that serves no pool yet.
     pub(super) fn new(worker: Worker, endpoint: Endpoint) -> Self {
         Self { worker, endpoint, pools: Vec::new(), tasks: JoinSet::new() }
     }
@@ -85,7 +85,7 @@ impl Served {
         }
     }
 
-    fn open(&mut self, pool: &Arc<Pool>, at: At, socket: Socket, open: Open) {
+    fn open(&mut self, pool: &Arc<Pool>, at: At, socket: Socket, open: OpenSocket) {
         let place = self.pools.iter().position(|of| of.is(pool));
         let place = place.unwrap_or_else(|| {
             self.pools.push(ServedPool {

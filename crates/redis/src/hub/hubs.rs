@@ -20,7 +20,7 @@ pub struct Hubs {
 }
 
 impl Hubs {
-    /// None yet.
+    /// No hub yet; one is made at the first subscription.
     pub fn new(fleet: Arc<Fleet>, limits: Limits) -> Self {
         Self { fleet, limits: Cell::new(limits), all: RefCell::default() }
     }

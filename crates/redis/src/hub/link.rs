@@ -23,14 +23,14 @@ use crate::server::{Connection, Server, ServerError};
 const PING_EVERY: Duration = Duration::from_secs(1);
 
 /// Hears what a server has said to what it was asked for.
-type Done = Box<dyn FnOnce(Result<(), String>)>;
+type Confirmation = Box<dyn FnOnce(Result<(), String>)>;
 
 /// What a server is to answer next.
-struct Asked {
+struct PendingReply {
     /// The word and the name that its answer has; without any it is `PONG`.
     confirms: Option<(&'static str, Name)>,
     at: Instant,
-    done: Option<Done>,
+    done: Option<Confirmation>,
 }
 
 /// The way to one server.
@@ -38,7 +38,7 @@ pub(super) struct Link {
     server: Server,
     limits: Cell<Limits>,
     topics: RefCell<Topics<Member>>,
-    asked: RefCell<VecDeque<Asked>>,
+    asked: RefCell<VecDeque<PendingReply>>,
     /// What is to be sent.
     out: RefCell<Vec<u8>>,
     is_running: Cell<bool>,
@@ -152,7 +152,7 @@ impl Link {
         topics.those(|_, _| true).iter().for_each(|member| member.close());
     }
 
-    fn tell(&self, word: &'static str, name: &Name, done: Option<Done>) {
+    fn tell(&self, word: &'static str, name: &Name, done: Option<Confirmation>) {
         self.ask(&[word.as_bytes(), name], Some((word, Rc::clone(name))), done);
     }
 
@@ -160,10 +160,10 @@ impl Link {
         &self,
         words: &[W],
         confirms: Option<(&'static str, Name)>,
-        done: Option<Done>,
+        done: Option<Confirmation>,
     ) {
         put_command(&mut self.out.borrow_mut(), words.iter());
-        self.asked.borrow_mut().push_back(Asked { confirms, at: Instant::now(), done });
+        self.asked.borrow_mut().push_back(PendingReply { confirms, at: Instant::now(), done });
         self.called.notify_one();
     }
 

@@ -49,7 +49,7 @@ pub struct Kind(usize);
 impl Kind {
     /// The server cannot be reached.
     pub const UNREACHABLE: Self = Self(WORDS.len());
-    /// Nothing was sent.
+    /// Weir failed the command before any of it was sent.
     pub const NOT_SENT: Self = Self(WORDS.len() + 1);
     /// The connection broke, and the server may have run it.
     pub const MAY_HAVE_RUN: Self = Self(WORDS.len() + 2);
@@ -98,7 +98,7 @@ impl Errors {
         }
     }
 
-    /// One more.
+    /// Counts one more error of a kind.
     pub(super) fn count(&self, kind: Kind) {
         self.counts[kind.0].get_or_init(|| self.counter(kind)).inc();
     }

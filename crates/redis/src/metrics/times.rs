@@ -26,10 +26,10 @@ type NameOf = fn(usize) -> Option<&'static str>;
 pub struct Times {
     pool: Arc<str>,
     registry: Registry,
-    known: Arc<Known>,
+    known: Arc<PoolTimes>,
 }
 
-struct Known {
+struct PoolTimes {
     pool: Arc<str>,
     name_of: NameOf,
     /// The servers, of which each is shown before it has answered anything.
@@ -65,7 +65,7 @@ pub struct ServerTimes {
 /// What a command has taken since the start, of all workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sum {
-    /// Answers of servers.
+    /// Replies that servers have sent.
     pub answers: u64,
     /// Answers that clients heard of what was asked for others.
     pub shared: u64,
@@ -82,7 +82,7 @@ impl Times {
     pub fn new(pool: &str, name_of: NameOf, registry: &Registry) -> Self {
         let pool: Arc<str> = pool.into();
         let (servers, all) = (Mutex::default(), Mutex::default());
-        let known = Arc::new(Known { pool: pool.clone(), name_of, servers, all });
+        let known = Arc::new(PoolTimes { pool: pool.clone(), name_of, servers, all });
         let weak = Arc::downgrade(&known);
         registry.collect(move |encoder| collect(&weak, encoder));
         Self { pool, registry: registry.clone(), known }
@@ -169,7 +169,7 @@ impl Times {
     }
 }
 
-impl Known {
+impl PoolTimes {
     fn sums(&self) -> BTreeMap<(Arc<str>, &'static str), Sum> {
         let servers = self.servers.lock();
         let none = |server: &Arc<str>| ((Arc::clone(server), OTHER), Sum::default());
@@ -195,7 +195,7 @@ impl Known {
     }
 }
 
-fn collect(known: &Weak<Known>, encoder: &mut Encoder) {
+fn collect(known: &Weak<PoolTimes>, encoder: &mut Encoder) {
     let Some(known) = known.upgrade() else { return };
     for ((server, command), sum) in known.sums() {
         let labels = [("pool", &*known.pool), ("server", &*server), ("command", command)];

@@ -12,7 +12,6 @@ use crate::placement::{Distribution, Hash};
 /// A pool, with nutcracker's defaults for the keys that it does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// Its name.
     pub name: String,
     /// `listen`.
     pub listen: Listen,
@@ -97,7 +96,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// nutcracker's defaults.
+    /// A pool with nutcracker's defaults.
     fn listening(name: String, listen: Listen) -> Self {
         Self {
             name,

@@ -11,12 +11,12 @@ pub enum Listen {
     Tcp {
         /// A name or an address.
         host: String,
-        /// From 1 on.
+        /// The port, which is not 0.
         port: u16,
     },
     /// `/path`, or `/path 0600`.
     Unix {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
         /// The permissions of its file, where given.
         mode: Option<u32>,

@@ -9,7 +9,7 @@ const THROWS_MAX: u64 = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buckets {
     shares: Shares,
-    /// By member.
+    /// Whether each member lives, by its number.
     live: Vec<bool>,
 }
 

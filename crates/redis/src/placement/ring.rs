@@ -71,10 +71,10 @@ pub fn default_name(address: &str) -> Cow<'_, str> {
 
 /// The servers of a pool that live, ready to be found. It is made anew when one comes or goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ring(Way);
+pub struct Ring(Distributed);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Way {
+enum Distributed {
     Circle(Circle),
     Modulo(Shares),
     Draw(Shares),
@@ -93,7 +93,7 @@ impl Ring {
         if distribution == Distribution::Jump {
             let weights: Vec<u32> = members.iter().map(|member| member.weight).collect();
             let live = (0..members.len()).map(usable).collect();
-            return Buckets::new(&weights, live).map(|buckets| Self(Way::Jump(buckets)));
+            return Buckets::new(&weights, live).map(|buckets| Self(Distributed::Jump(buckets)));
         }
         let mut live: Vec<usize> = (0..members.len()).filter(|place| usable(*place)).collect();
         // twemproxy sorts a pool's servers by name, shorter ones first, when it looks for two with
@@ -101,8 +101,8 @@ impl Ring {
         live.sort_by_key(|place| (members[*place].name.len(), members[*place].name));
         let weights = live.iter().map(|place| (*place, members[*place].weight));
         let way = match distribution {
-            Distribution::Modula => Way::Modulo(Shares::new(weights)?),
-            Distribution::Random => Way::Draw(Shares::new(weights)?),
+            Distribution::Modula => Distributed::Modulo(Shares::new(weights)?),
+            Distribution::Random => Distributed::Draw(Shares::new(weights)?),
             Distribution::Cluster => return None,
             Distribution::Ketama | Distribution::Jump => {
                 let entries = weights.map(|(member, weight)| Entry {
@@ -110,7 +110,7 @@ impl Ring {
                     weight,
                     member,
                 });
-                Way::Circle(Circle::new(&entries.collect::<Vec<_>>())?)
+                Distributed::Circle(Circle::new(&entries.collect::<Vec<_>>())?)
             }
         };
         Some(Self(way))
@@ -120,13 +120,13 @@ impl Ring {
     /// random number instead.
     pub fn server_of(&self, hash: u32) -> usize {
         match &self.0 {
-            Way::Circle(circle) => circle.at(hash),
-            Way::Modulo(shares) => shares.at(u64::from(hash) % shares.total()),
-            Way::Draw(shares) => {
+            Distributed::Circle(circle) => circle.at(hash),
+            Distributed::Modulo(shares) => shares.at(u64::from(hash) % shares.total()),
+            Distributed::Draw(shares) => {
                 let place = (u128::from(hash) * u128::from(shares.total())) >> 32;
                 shares.at(u64::try_from(place).unwrap_or(u64::MAX))
             }
-            Way::Jump(buckets) => buckets.at(hash),
+            Distributed::Jump(buckets) => buckets.at(hash),
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::Follower;
 use super::link::Stop;
-use crate::server::shards::{Found, Shards};
+use crate::server::shards::{FoundShard, Shards};
 use crate::settings::MasterSettings;
 
 /// The ids of all nodes that a shard has had, one a line.
@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MEMBERS_MAX: usize = 4096;
 
 /// The shards whose files are in a directory, of the Cluster of this name.
-pub fn known(dir: &Path, cluster: &str) -> Vec<Found> {
+pub fn known(dir: &Path, cluster: &str) -> Vec<FoundShard> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let shard = |entry: fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
@@ -33,7 +33,7 @@ pub fn known(dir: &Path, cluster: &str) -> Vec<Found> {
         let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let text = fs::read_to_string(entry.path().join(MEMBERS)).ok().filter(|_| is_id)?;
         let members = text.lines().take(MEMBERS_MAX).map(str::to_owned).collect();
-        Some(Found { name, members, master: None })
+        Some(FoundShard { name, members, master: None })
     };
     let mut found: Vec<_> = entries.filter_map(shard).collect();
     found.sort_by(|one, other| one.name.cmp(&other.name));
@@ -88,7 +88,7 @@ impl Finder {
     }
 
     /// Begins to follow whoever is not followed yet.
-    fn follow(&mut self, follower: &Follower, found: Vec<Found>) -> Result<(), String> {
+    fn follow(&mut self, follower: &Follower, found: Vec<FoundShard>) -> Result<(), String> {
         for shard in found.into_iter().filter(|shard| shard.master.is_some()) {
             let is_followed = follower.masters().iter().any(|kept| kept.of.name == shard.name);
             if !is_followed {

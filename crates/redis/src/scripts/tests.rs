@@ -6,7 +6,7 @@ fn bytes(words: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-fn is_concerned(seen: &Seen, words: &[&[u8]]) -> bool {
+fn is_concerned(seen: &KnownScripts, words: &[&[u8]]) -> bool {
     let bytes = bytes(words);
     let mut commands = Commands::default();
     commands.cut(&bytes, &Limits::default()).unwrap();
@@ -16,7 +16,7 @@ fn is_concerned(seen: &Seen, words: &[&[u8]]) -> bool {
 #[test]
 fn a_script_that_passed_is_asked_as_a_whole_where_a_server_has_it_no_more() {
     let scripts = Arc::new(Scripts::default());
-    let [seen, other] = [Seen::new(scripts.clone()), Seen::new(scripts)];
+    let [seen, other] = [KnownScripts::new(scripts.clone()), KnownScripts::new(scripts)];
     // The number is that of redis-cli SCRIPT LOAD "return 1".
     let sha = b"e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
     let asked = bytes(&[b"EVALSHA", sha, b"1", b"k", b"a"]);
@@ -44,7 +44,7 @@ fn a_script_that_passed_is_asked_as_a_whole_where_a_server_has_it_no_more() {
 
 #[test]
 fn what_could_have_said_so_itself_is_never_run_again() {
-    let seen = Seen::new(Arc::default());
+    let seen = KnownScripts::new(Arc::default());
     for script in [
         "return redis.error_reply(ARGV[1])",
         "return {Err=1}",
@@ -69,7 +69,7 @@ fn what_could_have_said_so_itself_is_never_run_again() {
 
 #[test]
 fn what_makes_no_error_of_its_own_is_asked_again() {
-    let seen = Seen::new(Arc::default());
+    let seen = KnownScripts::new(Arc::default());
     for script in [
         "return redis.call('SET', KEYS[1], ARGV[12])",
         "return {KEYS[1],ARGV[1]}",
@@ -88,7 +88,7 @@ fn what_makes_no_error_of_its_own_is_asked_again() {
 #[test]
 fn scripts_take_no_more_memory_than_they_may() {
     let scripts = Arc::new(Scripts::default());
-    let seen = Seen::new(scripts.clone());
+    let seen = KnownScripts::new(scripts.clone());
     let script = |n: usize| format!("return '{n}{}'", "x".repeat(60_000));
     for n in 0..500 {
         seen.heard(&bytes(&[b"EVAL", script(n).as_bytes(), b"0"]), b":1\r\n");
@@ -105,7 +105,7 @@ fn scripts_take_no_more_memory_than_they_may() {
 
 #[test]
 fn words_of_a_script_are_told_from_a_servers() {
-    let seen = Seen::new(Arc::default());
+    let seen = KnownScripts::new(Arc::default());
     let may = |words: &[&[u8]]| {
         let (bytes, mut commands) = (bytes(words), Commands::default());
         commands.cut(&bytes, &Limits::default()).unwrap();

@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Where a master is, and since which failover.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Found {
+struct MasterAt {
     address: Address,
     epoch: u64,
 }
@@ -41,7 +41,7 @@ pub struct Sentinels {
     /// What the master's certificate is checked with, where it is reached under TLS.
     ca: Option<PathBuf>,
     /// Where it was when it was asked for last.
-    last: Arc<Mutex<Option<Found>>>,
+    last: Arc<Mutex<Option<MasterAt>>>,
 }
 
 impl fmt::Debug for Sentinels {
@@ -93,7 +93,7 @@ impl Sentinels {
     }
 
     /// Asks one after the other, so that one that is away does not take all of the time.
-    async fn ask(&self, limit: Duration) -> Result<Found, String> {
+    async fn ask(&self, limit: Duration) -> Result<MasterAt, String> {
         let limit = limit / u32::try_from(self.all.len() + 1).unwrap_or(u32::MAX);
         let known = self.last().as_ref().map_or(0, |found| found.epoch);
         let (mut older, mut why) = (Vec::new(), "there is no Sentinel".to_owned());
@@ -112,7 +112,7 @@ impl Sentinels {
         newest_of_most(older, self.all.len()).ok_or(why)
     }
 
-    async fn ask_one(&self, sentinel: &Server) -> Result<Found, String> {
+    async fn ask_one(&self, sentinel: &Server) -> Result<MasterAt, String> {
         let opened = sentinel.open_at(&sentinel.target, Place::FIRST, 0).await;
         let mut connection = opened.map_err(|error| error.to_string())?;
         let mut out = Vec::new();
@@ -124,7 +124,7 @@ impl Sentinels {
             Some(error) => String::from_utf8_lossy(error).trim_end().to_owned(),
             None => format!("it knows no master {:?}", &*self.master),
         })?;
-        Ok(Found { address, epoch: epoch(about).unwrap_or(0) })
+        Ok(MasterAt { address, epoch: epoch(about).unwrap_or(0) })
     }
 
     /// Where it was when it was asked for last.
@@ -149,14 +149,14 @@ impl Sentinels {
         Announcements::new(&self.all)
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<Found>> {
+    fn last(&self) -> MutexGuard<'_, Option<MasterAt>> {
         self.last.lock()
     }
 }
 
 /// The newest of answers that are all older than what was known, where most have answered: their
 /// counts may have begun anew.
-fn newest_of_most(older: Vec<Found>, all: usize) -> Option<Found> {
+fn newest_of_most(older: Vec<MasterAt>, all: usize) -> Option<MasterAt> {
     let are_most = older.len() * 2 > all;
     older.into_iter().max_by_key(|found| found.epoch).filter(|_| are_most)
 }
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn an_older_failover_is_believed_only_where_most_know_of_no_newer_one() {
-        let found = |epoch| Found { address: at(u16::try_from(epoch).unwrap()), epoch };
+        let found = |epoch| MasterAt { address: at(u16::try_from(epoch).unwrap()), epoch };
         assert_eq!(newest_of_most(vec![found(3)], 3), None);
         assert_eq!(newest_of_most(vec![], 0), None);
         assert_eq!(newest_of_most(vec![found(3), found(4)], 3), Some(found(4)));

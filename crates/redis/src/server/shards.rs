@@ -30,20 +30,20 @@ const ID_BYTES: usize = 8;
 
 /// The shards of one Cluster. Clones are the same.
 #[derive(Clone)]
-pub struct Shards(Arc<Shared>);
+pub struct Shards(Arc<ClusterState>);
 
-struct Shared {
+struct ClusterState {
     name: String,
     /// Where to begin to ask, and how all nodes are logged in to.
     seeds: Vec<Server>,
     ca: Option<PathBuf>,
-    known: Mutex<Known>,
+    known: Mutex<ShardMap>,
 }
 
 #[derive(Default)]
-struct Known {
-    shards: Vec<Found>,
-    /// Where nodes were.
+struct ShardMap {
+    shards: Vec<FoundShard>,
+    /// Addresses of all nodes when the shards were found.
     nodes: Vec<(String, u16)>,
     epoch: u64,
     at: Option<Instant>,
@@ -51,8 +51,8 @@ struct Known {
 
 /// A shard that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Found {
-    /// Its name.
+pub struct FoundShard {
+    /// The shard's name, which ends with the first digits of a node's id.
     pub name: String,
     /// The ids of all nodes that it has had.
     pub members: BTreeSet<String>,
@@ -71,14 +71,18 @@ impl Shards {
     ///
     /// # Errors
     /// A file that the settings name can't be read.
-    pub fn new(name: &str, seeds: &[BackendSettings], before: Vec<Found>) -> Result<Self, String> {
+    pub fn new(
+        name: &str,
+        seeds: &[BackendSettings],
+        before: Vec<FoundShard>,
+    ) -> Result<Self, String> {
         let ca = seeds.first().and_then(|seed| seed.ca.clone());
         let seeds = seeds.iter().map(Server::new).collect::<Result<Vec<_>, _>>()?;
-        let known = Mutex::new(Known { shards: before, ..Known::default() });
-        Ok(Self(Arc::new(Shared { name: name.to_owned(), seeds, ca, known })))
+        let known = Mutex::new(ShardMap { shards: before, ..ShardMap::default() });
+        Ok(Self(Arc::new(ClusterState { name: name.to_owned(), seeds, ca, known })))
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, ShardMap> {
         self.0.known.lock()
     }
 
@@ -86,7 +90,7 @@ impl Shards {
     ///
     /// # Errors
     /// No node answers, each for no longer than its share of `limit`.
-    pub async fn look(&self, limit: Duration) -> Result<Vec<Found>, String> {
+    pub async fn look(&self, limit: Duration) -> Result<Vec<FoundShard>, String> {
         let nodes = {
             let known = self.known();
             if known.at.is_some_and(|at| at.elapsed() < FRESH) {
@@ -122,7 +126,7 @@ impl Shards {
     }
 
     /// The shard of this name, as it was seen last.
-    pub fn found(&self, name: &str) -> Option<Found> {
+    pub fn found(&self, name: &str) -> Option<FoundShard> {
         self.known().shards.iter().find(|of| of.name == name).cloned()
     }
 
@@ -155,7 +159,7 @@ impl Server {
     }
 }
 
-impl Known {
+impl ShardMap {
     /// Notes what a node on a host has said.
     fn take(&mut self, cluster: &str, shape: &Shape, host: &str) {
         (self.epoch, self.at) = (shape.epoch, Some(Instant::now()));
@@ -177,7 +181,7 @@ impl Known {
                 Some(number) => number,
                 None if self.shards.len() < SHARDS_MAX => {
                     let name = name(cluster, id, &self.shards);
-                    self.shards.push(Found { name, ..Found::default() });
+                    self.shards.push(FoundShard { name, ..FoundShard::default() });
                     self.shards.len() - 1
                 }
                 None => continue,
@@ -195,7 +199,7 @@ impl Known {
 }
 
 /// A name that no other shard has.
-fn name(cluster: &str, id: &str, others: &[Found]) -> String {
+fn name(cluster: &str, id: &str, others: &[FoundShard]) -> String {
     let short = format!("{cluster}-{}", id.get(..ID_BYTES).unwrap_or(id));
     match others.iter().any(|other| other.name == short) {
         true => format!("{cluster}-{id}"),
@@ -262,7 +266,7 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, Known};
+    use super::{FoundShard, ShardMap};
     use crate::topology::At;
     use crate::topology::cluster::{Range, Shape};
 
@@ -273,16 +277,16 @@ mod tests {
         Range { first, last: first, primary: at(port), replicas, ids }
     }
 
-    fn take(known: &mut Known, epoch: u64, ranges: Vec<Range>) -> Vec<(String, Option<u16>)> {
+    fn take(known: &mut ShardMap, epoch: u64, ranges: Vec<Range>) -> Vec<(String, Option<u16>)> {
         known.take("c", &Shape { epoch, ranges }, "asked");
-        let of = |shard: &Found| (shard.name.clone(), shard.master.as_ref().map(|of| of.1));
+        let of = |shard: &FoundShard| (shard.name.clone(), shard.master.as_ref().map(|of| of.1));
         known.shards.iter().map(of).collect()
     }
 
     #[test]
     fn a_shard_keeps_its_name_whoever_of_its_nodes_is_the_master() {
         let (a, b) = ("aaaaaaaaaa", "bbbbbbbbbb");
-        let mut known = Known::default();
+        let mut known = ShardMap::default();
         let before =
             vec![range(0, 1, &[a, "a2"]), range(1, 2, &[b, "b2"]), range(2, 1, &[a, "a2"])];
         let is = |name: &str, port| (format!("c-{name}"), port);

@@ -107,7 +107,7 @@ impl Default for Accounts {
 }
 
 impl Accounts {
-    /// Weir's own.
+    /// The account that Weir itself is logged in with.
     pub fn own(&self) -> &Rc<Account> {
         &self.own
     }

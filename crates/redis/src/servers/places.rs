@@ -13,7 +13,7 @@ const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
 
 /// A place, and whose it is.
 #[derive(Debug)]
-struct Kept {
+struct PlaceEntry {
     number: usize,
     place: Place,
     account: Weak<Account>,
@@ -22,7 +22,7 @@ struct Kept {
 /// All places of a worker.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    all: RefCell<Vec<Option<Kept>>>,
+    all: RefCell<Vec<Option<PlaceEntry>>>,
     free: RefCell<Vec<usize>>,
     /// How often a place was kept where another had been.
     again: Cell<usize>,
@@ -49,7 +49,7 @@ impl Places {
                 all.len() - 1
             }
         };
-        let kept = Kept { number, place, account: Rc::downgrade(account) };
+        let kept = PlaceEntry { number, place, account: Rc::downgrade(account) };
         if let Some(at) = all.get_mut(number & INDEX_MASK) {
             *at = Some(kept);
         }
@@ -58,7 +58,7 @@ impl Places {
     }
 
     #[inline]
-    fn with<T>(&self, number: usize, what: impl FnOnce(&Kept) -> T) -> Option<T> {
+    fn with<T>(&self, number: usize, what: impl FnOnce(&PlaceEntry) -> T) -> Option<T> {
         let all = self.all.borrow();
         let kept = all.get(number & INDEX_MASK)?.as_ref()?;
         (kept.number == number).then(|| what(kept))

@@ -214,7 +214,7 @@ fn log_failure(from: Option<IpAddr>, user: &[u8], reason: &str) {
 /// Tells that a login has failed, late where many from there have.
 async fn refuse(
     front: &Front,
-    place: flow::logins::slowing::Place,
+    place: flow::logins::slowing::LoginSource,
     words: &str,
     apart: Apart<Servers>,
 ) {

@@ -11,7 +11,7 @@ use super::{Asking, Session, Taken, join};
 use crate::commands::number;
 use crate::front::Front;
 use crate::server::Login;
-use crate::servers::Waiting;
+use crate::servers::BlockedConnection;
 
 impl Session {
     pub(super) fn unblock(&self, command: &Command<'_>, client: &Asking) -> Taken {
@@ -42,7 +42,12 @@ impl Session {
 }
 
 /// Has the server let go who waits there: how many it has.
-async fn let_go(front: &Front, login: &Login, at: Waiting, how: &str) -> Result<i64, String> {
+async fn let_go(
+    front: &Front,
+    login: &Login,
+    at: BlockedConnection,
+    how: &str,
+) -> Result<i64, String> {
     let view = front.fabric.service().view();
     let is_same = view.incarnation(at.server) == Some(at.incarnation);
     // A connection to a server that is another one now is closed in any case.

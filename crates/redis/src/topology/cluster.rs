@@ -26,13 +26,13 @@ pub struct Shape {
 /// Slots in a row that are with the same nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
-    /// The first slot.
+    /// The first slot of the range.
     pub first: u16,
-    /// The last slot.
+    /// The last slot, which is in the range.
     pub last: u16,
-    /// The primary.
+    /// The node that takes writes.
     pub primary: At,
-    /// Its replicas.
+    /// The nodes that follow the primary.
     pub replicas: Vec<At>,
     /// The ids of the primary and of its replicas, as far as they are said.
     pub ids: Vec<String>,

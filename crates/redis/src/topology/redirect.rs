@@ -9,14 +9,14 @@ use crate::placement::SLOTS;
 pub enum Redirect {
     /// The slot is with another node from now on.
     Moved {
-        /// Which slot.
+        /// The slot of the command's keys.
         slot: u16,
-        /// Who has it.
+        /// The node that has the slot.
         at: At,
     },
     /// The key is with another node already, or is to be made there; the slot is about to follow.
     Ask {
-        /// Which slot.
+        /// The slot of the command's keys.
         slot: u16,
         /// Who is about to have it.
         at: At,

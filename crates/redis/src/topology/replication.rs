@@ -18,7 +18,7 @@ pub struct Primary {
 /// A replica, as its primary has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Where it is.
+    /// The address of the replica.
     pub at: At,
     /// How many seconds ago the primary has heard from it.
     pub lag: u64,

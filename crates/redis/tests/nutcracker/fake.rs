@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 pub enum Answer {
     /// The number of the server that had it.
     Server(usize),
-    /// nutcracker's own error.
+    /// An error that nutcracker made itself.
     Refused(String),
 }
 

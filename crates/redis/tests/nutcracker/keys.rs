@@ -41,7 +41,7 @@ impl Keys {
         Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, made: 0 }
     }
 
-    /// Below `limit`.
+    /// A number from 0 to `limit`, which it never is.
     fn random(&mut self, limit: u64) -> u64 {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;

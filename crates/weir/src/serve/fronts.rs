@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::front::{Front, Prepared};
+use flow::front::{Front, PreparedSettings};
 use journal::{Journal, Position};
 use serde::Serialize;
 use store::Store;
@@ -70,7 +70,7 @@ impl Front for JournalFront {
     type Settings = Infallible;
     type Error = Infallible;
 
-    fn prepare(self: &Arc<Self>, wanted: Infallible) -> Result<Prepared<'_>, Infallible> {
+    fn prepare(self: &Arc<Self>, wanted: Infallible) -> Result<PreparedSettings<'_>, Infallible> {
         match wanted {}
     }
 

@@ -41,7 +41,7 @@ pub(super) fn of_fault(fault: Fault) -> Refusal {
     }
 }
 
-/// In PostgreSQL's words.
+/// The refusal in PostgreSQL's own words.
 pub(super) fn not_named(by: &str, user: &str) -> Refusal {
     let what = format!("{by} authentication failed for user \"{user}\"");
     Refusal::fatal(sqlstate::INVALID_AUTHORIZATION, what)

@@ -6,7 +6,7 @@ pub enum LoginError {
     /// There is none, or not of a kind that serves.
     #[error("the server asks user \"{user}\" for {method}, and there are no credentials for that")]
     NoCredentials {
-        /// As whom.
+        /// The user that Weir logs in as.
         user: String,
         /// What is asked for.
         method: &'static str,
@@ -26,13 +26,13 @@ pub enum LoginError {
     /// The server doesn't have the verifier either.
     #[error("the server could not prove that it knows the password of user \"{0}\"")]
     Impostor(String),
-    /// Not the protocol.
+    /// What the server sent is not the protocol's.
     #[error("the server's authentication: {0}")]
     Protocol(&'static str),
     /// Kerberos and the like.
     #[error("the server asks for an authentication method that is not known here (code {0})")]
     Method(i32),
-    /// No random bytes.
+    /// The system's source of random bytes failed.
     #[error("the machine gives no random bytes")]
     Random,
 }

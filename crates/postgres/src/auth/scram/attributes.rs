@@ -10,7 +10,7 @@ pub(super) struct Attributes<'a> {
     rest: Option<&'a str>,
 }
 
-/// A message's text.
+/// A message as text, if it is UTF-8 and within the limit on its length.
 pub(super) fn text(message: &[u8]) -> Result<&str, Malformed> {
     if message.len() > MESSAGE_BYTES_MAX {
         return Err(Malformed("message is too long"));
@@ -70,7 +70,7 @@ pub(super) fn nonce(value: &str) -> Result<&str, Malformed> {
     Ok(value)
 }
 
-/// Bytes in base64.
+/// The bytes of an attribute's value in base64.
 pub(super) fn decode(value: &str) -> Result<Vec<u8>, Malformed> {
     STANDARD.decode(value).map_err(|_| Malformed("an attribute is not in base64"))
 }

@@ -1,4 +1,4 @@
-//! The client's side.
+//! SCRAM as a client: Weir logs in to a server.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ const SALT_BYTES_MAX: usize = 256;
 /// What this side says of channel binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Flag<'d> {
-    /// It can't.
+    /// It does not support channel binding.
     None,
     /// It could, had the server offered it.
     Possible,

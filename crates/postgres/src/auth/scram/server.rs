@@ -1,4 +1,4 @@
-//! The server's side.
+//! SCRAM as a server: a client logs in to Weir.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,14 +18,14 @@ pub(in super::super) enum Verdict {
         /// The client's key, which its proof gives away to whoever has the verifier.
         login: ScramLogin,
     },
-    /// It doesn't.
+    /// The proof is not of the password.
     Wrong,
 }
 
 /// What may be wrong with a client's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Fault {
-    /// Not SCRAM.
+    /// The message is not SCRAM's.
     Malformed(Malformed),
     /// The nonce is not the one agreed upon.
     Nonce,

@@ -140,7 +140,7 @@ pub fn users(snapshot: &Snapshot) -> Table {
     table
 }
 
-/// `BACKENDS`, Weir's own.
+/// `SHOW BACKENDS`, which PgBouncer does not have.
 pub fn backends(snapshot: &Snapshot) -> Table {
     let mut table = Table::new(&[
         ("name", Kind::Text),

@@ -71,7 +71,7 @@ const BUFFERS: [Column; 7] = [
     ("send_avail", Kind::Int, |_| Value::Count(0)),
 ];
 
-/// Weir's own.
+/// Columns that PgBouncer does not have.
 const OWN: [Column; 3] = [
     ("worker", Kind::Int, |line| line.worker.into()),
     ("backend", Kind::Text, |line| line.backend.into()),
@@ -177,7 +177,7 @@ fn server(of: &ServerRow, state: String) -> Line<'_> {
     }
 }
 
-/// `LANES`, Weir's own.
+/// `SHOW LANES`, which PgBouncer does not have.
 pub fn lanes(snapshot: &Snapshot) -> Table {
     let mut table = Table::new(&[
         ("database", Kind::Text),

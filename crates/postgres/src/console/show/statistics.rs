@@ -42,7 +42,7 @@ const TOTAL_NAMES: [&str; 15] = [
     "total_replica_query_count",
     "total_shared_query_count",
 ];
-/// And with `avg_`.
+/// The averages of the same, in the same order.
 const AVERAGE_NAMES: [&str; 15] = [
     "avg_server_assignment_count",
     "avg_xact_count",

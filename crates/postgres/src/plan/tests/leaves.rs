@@ -78,7 +78,7 @@ fn without_facts_nothing_but_control_is_proven() {
 }
 
 #[test]
-fn what_changes_settings_sways_what_follows() {
+fn what_changes_settings_alters_session_what_follows() {
     for sql in [
         "set local timezone = 'utc'",
         "set timezone = 'utc'",
@@ -88,12 +88,12 @@ fn what_changes_settings_sways_what_follows() {
         "create temp table x (a int)",
         "select 1; set local a.b = 1",
     ] {
-        assert!(plan(sql).effects.sways, "{sql}");
+        assert!(plan(sql).effects.alters_session, "{sql}");
     }
     for sql in
         ["insert into t values (1)", "select 1", "begin", "commit", "set transaction read only"]
     {
-        assert!(!plan(sql).effects.sways, "{sql}");
+        assert!(!plan(sql).effects.alters_session, "{sql}");
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Drawn {
 impl Drawn {
     /// What a statement has drawn; `swayed`: names may mean something else by now.
     fn add(&mut self, plan: &Plan, swayed: bool) {
-        let (sequences, swayed) = (&plan.effects.sequences, swayed || plan.effects.sways);
+        let (sequences, swayed) = (&plan.effects.sequences, swayed || plan.effects.alters_session);
         self.any |= sequences.draws_any || !sequences.draws.is_empty();
         for sequence in &sequences.draws {
             let holds = !swayed || !is_literal(sequence);

@@ -76,7 +76,7 @@ impl Session {
             b'B' => {
                 // What is bound counts as run: any portal may be, now or later in the transaction.
                 let bound = self.bound(body);
-                let sways = bound.as_ref().is_none_or(|(plan, _)| plan.effects.sways);
+                let sways = bound.as_ref().is_none_or(|(plan, _)| plan.effects.alters_session);
                 relay.portals_sway.bound(Bind::read(body).ok().map(|bind| bind.portal), sways);
                 relay.bound_forgets = bound.as_ref().is_some_and(|(plan, _)| effect::forgets(plan));
                 let portal = Bind::read(body).ok().map(|bind| bind.portal.into());
@@ -158,7 +158,7 @@ impl Session {
             server.has_local_buffers = true;
             self.sway(relay, server);
         }
-        if plan.effects.sways || (relay.swayed && effect::ends(plan)) {
+        if plan.effects.alters_session || (relay.swayed && effect::ends(plan)) {
             self.sway(relay, server);
         }
         self.front.shared.metrics.unproven(plan.reason);

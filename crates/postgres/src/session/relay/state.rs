@@ -157,7 +157,7 @@ pub(in crate::session) struct Relay {
     /// What may have been changed in the transaction's settings is not followed.
     pub(super) tangled: bool,
     /// Something in the transaction may have changed how what follows is read: see
-    /// [`Effects::sways`](crate::plan::Effects::sways).
+    /// [`Effects::alters_session`](crate::plan::Effects::alters_session).
     pub(super) swayed: bool,
     /// What the client has drawn from sequences.
     pub(super) drawn: Drawn,

@@ -13,20 +13,20 @@ use wire::sql::Lifted;
 
 /// What is heard of a statement.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct StatementReply {
     /// The description of its rows.
     pub columns: Option<Vec<u8>>,
-    /// Its rows.
+    /// The bodies of its DataRow messages.
     pub rows: Vec<Vec<u8>>,
-    /// What was completed.
+    /// The tag of its CommandComplete.
     pub tag: Option<String>,
-    /// Notices.
+    /// The notices that came with it.
     pub notices: Vec<String>,
     /// The fields of its error, but for where in which text it is.
     pub error: Option<Vec<(char, String)>>,
 }
 
-impl Heard {
+impl StatementReply {
     /// The SQLSTATE of the error.
     pub fn code(&self) -> Option<&str> {
         let fields = self.error.as_ref()?;
@@ -34,7 +34,7 @@ impl Heard {
     }
 }
 
-/// The session.
+/// One session with the server.
 pub struct Twin {
     stream: TcpStream,
     prepared: Vec<(Vec<u8>, Vec<u8>)>,
@@ -51,8 +51,8 @@ impl Twin {
         twin
     }
 
-    /// Runs a text.
-    pub fn text(&mut self, sql: &str) -> Heard {
+    /// Runs a text as a simple query.
+    pub fn text(&mut self, sql: &str) -> StatementReply {
         let mut out = Vec::new();
         put_query(&mut out, sql.as_bytes());
         self.ask(&out)
@@ -60,7 +60,7 @@ impl Twin {
 
     /// Runs what was lifted out of a text, prepared once; with a description of its rows where it
     /// has any.
-    pub fn lifted(&mut self, lifted: &Lifted, has_rows: bool) -> Heard {
+    pub fn lifted(&mut self, lifted: &Lifted, has_rows: bool) -> StatementReply {
         let same =
             |(text, types): &(Vec<u8>, Vec<u8>)| *text == lifted.text && *types == lifted.types;
         let mut out = Vec::new();
@@ -94,9 +94,9 @@ impl Twin {
         heard
     }
 
-    fn ask(&mut self, bytes: &[u8]) -> Heard {
+    fn ask(&mut self, bytes: &[u8]) -> StatementReply {
         self.stream.write_all(bytes).unwrap();
-        let mut heard = Heard::default();
+        let mut heard = StatementReply::default();
         loop {
             let mut head = [0; 5];
             self.stream.read_exact(&mut head).unwrap();

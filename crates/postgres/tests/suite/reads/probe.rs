@@ -28,11 +28,11 @@ pub enum Trace {
     None,
     /// It failed, and not because it writes.
     Failed,
-    /// This.
+    /// It left this on the session.
     Left(String),
 }
 
-/// The session.
+/// A session in which statements are tried.
 pub struct Probe {
     client: Client,
     before: String,

@@ -35,7 +35,7 @@ struct Count {
     reads: usize,
     failed: usize,
     wrong: Vec<String>,
-    /// Of all statements.
+    /// How many statements have each reason.
     reasons: BTreeMap<Reason, usize>,
 }
 
