@@ -23,10 +23,10 @@ const LINE_MAX: Duration = Duration::from_secs(1);
 impl Session {
     /// Whether a statement outside a transaction may share one.
     pub(super) fn may_batch(&self, plan: &Plan) -> bool {
-        self.batches_on
+        self.options.batches_on
             && self.may_share
             && !self.told.is_in_doubt()
-            && !(self.keeps_last_values && plan.effects.sequences.may_draw)
+            && !(self.options.keeps_last_values && plan.effects.sequences.may_draw)
             && plan.effects.sequences.asks.is_empty()
             && !plan.effects.reaches_prepared
             && plan.may_batch(Instant::now())

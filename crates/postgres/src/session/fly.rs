@@ -19,7 +19,7 @@ impl Session {
             && self.may_ride(plan)
             && self.begun.is_none()
             && !self.only_primary
-            && self.patience.query.is_none()
+            && self.options.patience.query.is_none()
     }
 
     /// Serves the read at the start of the inbox, with equal ones that wait for a connection.
@@ -54,7 +54,7 @@ impl Session {
         request: &Rc<[u8]>,
         wanted: Instant,
     ) -> Result<Option<Flown>, Refusal> {
-        let deadline = self.patience.deadline(wanted);
+        let deadline = self.options.patience.deadline(wanted);
         let front = self.front.clone();
         loop {
             let mut changes = front.backends.changes();

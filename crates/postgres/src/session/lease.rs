@@ -136,7 +136,7 @@ impl Session {
         read: bool,
         wanted: Instant,
     ) -> Result<(Leased, Option<Loaded>), Refusal> {
-        let deadline = self.patience.deadline(wanted);
+        let deadline = self.options.patience.deadline(wanted);
         let read = !self.only_primary && (read || self.begins_read_only());
         loop {
             let mut changes = self.front.backends.changes();
@@ -214,7 +214,7 @@ impl Session {
     /// The backend that reads go to now; `None` when there is none.
     pub(super) fn reader(&self, on_primary: bool) -> Option<Arc<Backend>> {
         let route = if on_primary { Route::Primary } else { self.route.unwrap_or_default() };
-        let ask = Ask { after: self.last_write, consistency: self.consistency, route };
+        let ask = Ask { after: self.last_write, consistency: self.options.consistency, route };
         self.front.backends.reader(ask, |backend| self.front.in_flight(backend.number()))
     }
 

@@ -253,7 +253,7 @@ impl Session {
             }
         });
         let probe = self.told.probe();
-        let late = tokio::time::sleep_until(self.patience.deadline(Instant::now()).into());
+        let late = tokio::time::sleep_until(self.options.patience.deadline(Instant::now()).into());
         tokio::select! {
             biased;
             confirmed = confirmed => confirmed,
@@ -386,7 +386,7 @@ impl Session {
     }
 
     fn join(&mut self, channel: &str) -> Confirming {
-        let deadline = self.patience.deadline(Instant::now()).into();
+        let deadline = self.options.patience.deadline(Instant::now()).into();
         match self.listener().join(channel) {
             Ok(Joined::Now) => Confirming::Ended(true),
             Ok(Joined::Soon(answer)) => {

@@ -15,6 +15,7 @@ mod fly;
 mod inbox;
 mod lease;
 mod listen;
+mod options;
 mod parts;
 mod patience;
 mod refuse;
@@ -47,9 +48,10 @@ use crate::notify::Listener;
 use crate::pipeline::round::{self, Cut};
 use crate::pipeline::settings::{Applied, SessionSettings};
 use crate::plan::{Plan, Scope};
-use crate::settings::{Consistency, LastValues, Mode, Route};
+use crate::settings::{Mode, Route};
 use crate::worker::{Front, Place};
 use begin::Begun;
+use options::Options;
 use patience::{
     Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout, setting_duration,
     sooner,
@@ -91,7 +93,7 @@ impl End {
 
 /// What is known of a session.
 pub struct Session {
-    patience: Patience,
+    options: Options,
     front: Rc<Front>,
     /// Of those that share transactions.
     lines: Rc<Lines>,
@@ -99,15 +101,9 @@ pub struct Session {
     database: Rc<Database>,
     /// The user on the servers.
     user: Arc<str>,
-    mode: Mode,
-    lanes_on: bool,
-    /// Its reads may be asked together with equal ones.
-    shares_reads: bool,
     /// Its read in flight has joined another, whose answer it hears.
     has_joined: bool,
-    /// Point statements that come as text are prepared.
-    prepares_points: bool,
-    consistency: Consistency,
+    /// Where its statements go, where the client or the configuration says so.
     route: Option<Route>,
     settings: SessionSettings,
     applied: Applied,
@@ -115,10 +111,6 @@ pub struct Session {
     scope: Scope,
     /// What it was told of its settings.
     told: Told,
-    /// Its writes may share transactions.
-    batches_on: bool,
-    /// It keeps its server for its next round after it may have drawn from a sequence.
-    keeps_last_values: bool,
     /// As far as its settings go.
     may_share: bool,
     /// Those with these settings that it shares them with.
@@ -158,36 +150,13 @@ impl Session {
         mut settings: SessionSettings,
     ) -> Self {
         let front = lines.front.clone();
-        let configured = front.settings();
-        let database = configured.database(&place.database.name);
-        let user = configured.user(&place.client_user);
-        let of = |user: Option<bool>, database: Option<bool>, all| user.or(database).unwrap_or(all);
-        let mode = configured.mode(&place.database.name, &place.client_user);
+        let options = Options::new(&front.settings(), &place.database.name, &place.client_user);
         let mut session = Self {
-            patience: Patience::new(&configured, &place.database.name, &place.client_user),
-            mode,
-            lanes_on: of(
-                user.and_then(|user| user.lanes),
-                database.and_then(|database| database.lanes),
-                configured.lanes.on,
-            ),
-            shares_reads: of(None, database.and_then(|of| of.share_reads), configured.share_reads),
             has_joined: false,
-            prepares_points: configured.prepare_points && mode == Mode::Transaction,
-            consistency: database
-                .and_then(|database| database.consistency)
-                .unwrap_or(configured.consistency),
-            route: user
-                .and_then(|user| user.route)
-                .or_else(|| database.and_then(|database| database.route)),
+            route: options.route,
             applied: settings.applied(),
             scope: Scope::default(),
             told: Told::default(),
-            batches_on: false,
-            keeps_last_values: user
-                .and_then(|user| user.last_values)
-                .or_else(|| database.and_then(|database| database.last_values))
-                .is_some_and(|last_values| last_values == LastValues::Keep),
             may_share: false,
             batches: None,
             groups: Vec::new(),
@@ -197,7 +166,8 @@ impl Session {
             left_out: None,
             has_ended: false,
             riding: None,
-            pinned: mode == Mode::Session || settings.pins(),
+            pinned: options.mode == Mode::Session || settings.pins(),
+            options,
             settings,
             last_write: LastWrite::NEVER,
             only_primary: false,
@@ -209,7 +179,6 @@ impl Session {
             front: front.clone(),
             lines,
         };
-        session.batches_on = session.lanes_on && mode == Mode::Transaction && configured.batches.on;
         session.share();
         session
     }
@@ -217,7 +186,7 @@ impl Session {
     /// Whether transactions with these settings may be shared.
     fn share(&mut self) {
         let own_idle = self.settings.value("idle_session_timeout");
-        self.patience.own_idle = own_idle.and_then(setting_duration);
+        self.options.patience.own_idle = own_idle.and_then(setting_duration);
         self.may_share = !self.settings.says_of_transactions() && Batches::go_with(&self.applied);
         self.batches = None;
     }
@@ -280,13 +249,13 @@ impl Session {
 
     /// Waits for bytes of the client; one that asks for nothing for too long is closed.
     async fn read_in_time(&mut self) -> Result<(), End> {
-        let Patience { idle, own_idle, idle_in_transaction, read, .. } = self.patience;
+        let Patience { idle, own_idle, idle_in_transaction, read, .. } = self.options.patience;
         let limit: Limit = match &self.begun {
             _ if round::ends_within(&self.inbox) => read.map(|limit| (limit, read_timeout as _)),
             Some(begun) => {
                 let idle = sooner(idle_in_transaction, begun.resting);
                 let idle = idle.map(|it| (it, idle_in_transaction_timeout as _));
-                self.patience.in_transaction(begun.since, idle)
+                self.options.patience.in_transaction(begun.since, idle)
             }
             None => sooner(idle, own_idle).map(|limit| (limit, idle_timeout as _)),
         };
@@ -313,7 +282,8 @@ impl Session {
             return self.skip(left_out);
         }
         if let Some(begun) = &self.begun
-            && let Some((Duration::ZERO, refusal)) = self.patience.in_transaction(begun.since, None)
+            && let Some((Duration::ZERO, refusal)) =
+                self.options.patience.in_transaction(begun.since, None)
             && self.client.in_flight() == 0
         {
             return Err(End::Refused(refusal()));

@@ -258,7 +258,7 @@ impl Session {
     /// could be written.
     fn stays(&mut self, server: &mut Connection) -> bool {
         if self.pinned
-            && self.mode == Mode::Transaction
+            && self.options.mode == Mode::Transaction
             && self.route != Some(Route::Replica)
             && server.backend.standing() != Standing::Primary
         {
@@ -270,7 +270,7 @@ impl Session {
 
     /// How long the next thing may take to happen.
     fn limit(&self, relay: &mut Relay, waits: bool) -> Limit {
-        let patience = &self.patience;
+        let patience = &self.options.patience;
         let next: Limit = match (waits, relay.open) {
             _ if relay.through > 0 || (waits && ends_within(&self.inbox)) => {
                 patience.read.map(|limit| (limit, read_timeout as _))

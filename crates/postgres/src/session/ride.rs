@@ -170,7 +170,7 @@ impl Session {
     }
 
     async fn lane(&self, group: &Rc<Group>, now: Instant) -> Result<Option<Rc<Lane>>, CalledOff> {
-        let deadline = self.patience.deadline(now);
+        let deadline = self.options.patience.deadline(now);
         let mut waiting = None;
         loop {
             let open = || self.front.open_lane(group);
@@ -258,13 +258,13 @@ impl Session {
     /// Whether a read may be asked together with equal ones of other clients: all of them see the
     /// same, at whatever moment it runs.
     pub(super) fn may_share_read(&self, plan: &Plan) -> bool {
-        self.shares_reads && plan.steady
+        self.options.shares_reads && plan.steady
     }
 
     /// Whether a text is a point statement; what was lifted out of it is then in the draft.
     pub(super) fn lifts(&self, plan: &Plan, sql: &[u8]) -> bool {
         plan.is_point
-            && self.prepares_points
+            && self.options.prepares_points
             && !self.pinned
             && !self.scope.unsure_encoding
             // Whoever is asked for but once is not worth it.

@@ -107,7 +107,7 @@ impl Session {
                     && form.isolation != Some(Isolation::Serializable)
                     && form.deferrable.is_none()
                     && self.front.settings().merge_begin
-                    && self.mode == Mode::Transaction
+                    && self.options.mode == Mode::Transaction
                     && self.database.resting() != Resting::ByLogin =>
             {
                 Way::Begin(*form, sql().into())
@@ -150,8 +150,8 @@ impl Session {
     }
 
     pub(super) fn may_ride(&self, plan: &Plan) -> bool {
-        self.lanes_on
-            && self.mode == Mode::Transaction
+        self.options.lanes_on
+            && self.options.mode == Mode::Transaction
             && !self.pinned
             && !self.told.is_in_doubt()
             && matches!(plan.kind, Kind::Read)

@@ -201,7 +201,7 @@ impl Session {
         relay.open = status != Status::Idle;
         self.count(relay, &round);
         relay.wrote |= round.may_have_written();
-        relay.drawn.answered(&round, relay.swayed, self.keeps_last_values);
+        relay.drawn.answered(&round, relay.swayed, self.options.keeps_last_values);
         for plan in &round.plans {
             self.database.catalogue_changed(effect::unsettles(plan));
         }
@@ -247,7 +247,7 @@ impl Session {
         let later = || relay.rounds.iter();
         let pins = round.pins(from) || later().any(|round| round.pins(0));
         let stays = self.pinned && *known.leaves == Leaves::Lasting;
-        self.pinned = self.mode == Mode::Session || pins || stays;
+        self.pinned = self.options.mode == Mode::Session || pins || stays;
         if *known.leaves != Leaves::Lasting {
             *known.leaves =
                 later().map(|round| round.leaves(0)).fold(round.leaves(from), Leaves::max);
@@ -330,7 +330,7 @@ impl Session {
 
     /// Why the client keeps its server connection beyond a transaction; empty where it doesn't.
     fn pinned_by(&self) -> &'static str {
-        match (self.pinned, self.mode) {
+        match (self.pinned, self.options.mode) {
             (false, _) => "",
             (true, Mode::Session) => "mode",
             (true, Mode::Transaction) => "state",
