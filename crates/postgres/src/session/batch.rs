@@ -24,8 +24,8 @@ impl Session {
     /// Whether a statement outside a transaction may share one.
     pub(super) fn may_batch(&self, plan: &Plan) -> bool {
         self.options.batches_on
-            && self.may_share
-            && !self.told.is_in_doubt()
+            && self.environment.may_share
+            && !self.environment.told.is_in_doubt()
             && !(self.options.keeps_last_values && plan.effects.sequences.may_draw)
             && plan.effects.sequences.asks.is_empty()
             && !plan.effects.reaches_prepared
@@ -60,7 +60,7 @@ impl Session {
             plan,
             request: request.clone(),
             lifted,
-            strings: self.scope.strings,
+            strings: self.environment.scope.strings,
             asked,
             is_taken: is_taken.clone(),
             done,
@@ -125,13 +125,8 @@ impl Session {
 
     /// Those that it may share a transaction with.
     fn batches(&mut self, backend: Arc<Backend>) -> Rc<Batches> {
-        if let Some(known) = self.batches.as_ref().filter(|of| Arc::ptr_eq(&of.backend, &backend)) {
-            return known.clone();
-        }
-        let key = self.key(&backend);
-        let batches = self.lines.line(backend, key, &self.applied);
-        self.batches = Some(batches.clone());
-        batches
+        let (lines, key) = (&self.lines, self.key(&backend));
+        self.environment.line(backend, |backend, applied| lines.line(backend, key, applied))
     }
 }
 

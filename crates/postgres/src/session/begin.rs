@@ -48,7 +48,7 @@ impl Session {
         let command = command(sql.as_bytes());
         let is_loose = form.is_loose()
             && self.front.settings().lanes.transactions
-            && !self.settings.says_of_transactions();
+            && !self.environment.settings.says_of_transactions();
         self.begun = Some(Begun {
             sql,
             since: Instant::now(),
@@ -62,7 +62,7 @@ impl Session {
 
     /// How long a server would let this session rest in a transaction.
     fn resting(&self) -> Option<Duration> {
-        match self.settings.value("idle_in_transaction_session_timeout") {
+        match self.environment.settings.value("idle_in_transaction_session_timeout") {
             Some(own) => setting_duration(own),
             None => match self.database.resting() {
                 Resting::For(limit) => Some(limit),

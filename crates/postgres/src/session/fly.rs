@@ -26,7 +26,7 @@ impl Session {
     pub(super) async fn fly(&mut self, len: usize, plan: Rc<Plan>) -> Result<(), End> {
         let wanted = Instant::now();
         let request = Rc::from(&self.inbox[..len]);
-        let (client, probe) = (self.client.clone(), self.told.probe());
+        let (client, probe) = (self.client.clone(), self.environment.told.probe());
         match waits_for(&client, &probe, wanted, self.flown(&request, wanted)).await {
             Err(why) => self.not_served(why),
             Ok(Some(Flown::Leased(lease))) => self.serve_by(*lease, wanted).await,

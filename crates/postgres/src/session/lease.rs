@@ -8,7 +8,6 @@ use tokio::task::spawn_local;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::summary::{Summary, summarise};
-use super::told::Told;
 use super::{End, Session};
 use crate::backends::{Ask, Backend, Standing};
 use crate::client::{CalledOff, Client, Target};
@@ -59,14 +58,14 @@ impl Session {
             totals.wait_time += lease.waited();
         });
         self.only_primary = false;
-        match lease.restore(&mut self.settings, &self.front.scratch).await {
+        match lease.restore(&mut self.environment.settings, &self.front.scratch).await {
             Ok(refused) => self.tell_refused(refused),
             Err(refusal) if refusal.severity == Severity::Fatal => {
                 return Err(End::Refused(refusal));
             }
             Err(refusal) => return self.refuse_round(refusal),
         }
-        self.scope = self.settings.scope(&lease.reported);
+        self.environment.scope = self.environment.settings.scope(&lease.reported);
         self.tell_what_holds(&lease.reported);
         let record = lease.record.clone();
         let target = lease.key.clone().map(|key| Target { record, key });
@@ -118,7 +117,7 @@ impl Session {
         read: bool,
         wanted: Instant,
     ) -> Result<(Leased, Option<Loaded>), Unserved> {
-        let (client, probe) = (self.client.clone(), self.told.probe());
+        let (client, probe) = (self.client.clone(), self.environment.told.probe());
         waits_for(&client, &probe, wanted, self.lent(read, wanted)).await
     }
 
@@ -145,7 +144,7 @@ impl Session {
                 None => self.primary().await?,
             };
             let loaded = read.then(|| self.front.load(&backend).one());
-            let leased = self.front.lease(self.key(&backend), &self.applied, deadline);
+            let leased = self.front.lease(self.key(&backend), &self.environment.applied, deadline);
             let lost = async { while serves(&backend, read) && changes.changed().await.is_ok() {} };
             tokio::select! {
                 biased;
@@ -169,7 +168,7 @@ impl Session {
             self.inbox.windows(word.len()).any(|of| of.eq_ignore_ascii_case(word.as_bytes()))
         };
         let name = "temp_buffers";
-        self.settings.value(name).is_some() || (says(name) && says("set"))
+        self.environment.settings.value(name).is_some() || (says(name) && says("set"))
     }
 
     /// The client hears which of its settings hold no longer, since no server accepts them.
@@ -185,8 +184,8 @@ impl Session {
             warning.encode_as_warning(&mut out);
         }
         self.client.outlet.send(&out);
-        self.told.doubt();
-        self.settings_changed();
+        self.environment.told.doubt();
+        self.environment.follow();
     }
 
     pub(super) fn key(&self, backend: &Backend) -> Key {
@@ -205,9 +204,8 @@ impl Session {
             Err(refusal) => self.reader(false).ok_or(refusal)?,
         };
         let _waiting = self.client.waits(Instant::now());
-        let reported = self.front.reported(self.key(&backend), &self.applied).await?;
-        self.scope = self.settings.scope(&reported);
-        self.told = Told::new(reported.clone());
+        let reported = self.front.reported(self.key(&backend), &self.environment.applied).await?;
+        self.environment.begins_with(reported.clone());
         Ok(reported)
     }
 
@@ -260,7 +258,7 @@ impl Session {
     }
 
     fn summary(&self, len: usize) -> Summary {
-        summarise(&self.inbox[..len], &self.client.names(), &self.database, self.scope)
+        summarise(&self.inbox[..len], &self.client.names(), &self.database, self.environment.scope)
     }
 }
 

@@ -138,7 +138,9 @@ impl Session {
                 Some(Listening::To(channel.clone()))
             }
             Kind::Unlisten(channel) => Some(Listening::NotTo(channel.clone())),
-            Kind::Discard(Discard::All) if self.settings.is_as_begun() => Some(Listening::Discard),
+            Kind::Discard(Discard::All) if self.environment.settings.is_as_begun() => {
+                Some(Listening::Discard)
+            }
             _ => None,
         }
     }
@@ -147,7 +149,8 @@ impl Session {
     /// client uses.
     fn can_listen(&self, channel: &str) -> bool {
         let reported = |name: &str| {
-            self.told
+            self.environment
+                .told
                 .begun
                 .iter()
                 .find(|(known, _)| &**known == name)
@@ -157,7 +160,7 @@ impl Session {
             let plain = encoding.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
             matches!(plain.to_ascii_uppercase().as_str(), "UTF8" | "UNICODE")
         };
-        let client = self.settings.value("client_encoding");
+        let client = self.environment.settings.value("client_encoding");
         !channel.is_empty()
             && is_utf8(client.unwrap_or_else(|| reported("client_encoding")))
             && (channel.is_ascii() || is_utf8(reported("server_encoding")))
@@ -252,7 +255,7 @@ impl Session {
                 Poll::Pending => Poll::Pending,
             }
         });
-        let probe = self.told.probe();
+        let probe = self.environment.told.probe();
         let late = tokio::time::sleep_until(self.options.patience.deadline(Instant::now()).into());
         tokio::select! {
             biased;

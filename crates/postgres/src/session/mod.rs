@@ -11,6 +11,7 @@
 mod batch;
 mod begin;
 mod effect;
+mod environment;
 mod fly;
 mod inbox;
 mod lease;
@@ -40,24 +41,21 @@ use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, sqlstate};
 
 use crate::backends::LastWrite;
-use crate::batches::{Batches, Lines};
+use crate::batches::Lines;
 use crate::client::Client;
 use crate::database::Database;
-use crate::lanes::{Group, Lane};
+use crate::lanes::Lane;
 use crate::notify::Listener;
 use crate::pipeline::round::{self, Cut};
-use crate::pipeline::settings::{Applied, SessionSettings};
-use crate::plan::{Plan, Scope};
+use crate::pipeline::settings::SessionSettings;
+use crate::plan::Plan;
 use crate::settings::{Mode, Route};
 use crate::worker::{Front, Place};
 use begin::Begun;
+use environment::Environment;
 use options::Options;
-use patience::{
-    Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout, setting_duration,
-    sooner,
-};
+use patience::{Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout, sooner};
 use refuse::LeftOut;
-use told::Told;
 use way::Way;
 
 /// Requests of one client in flight at a time; more wait in its socket.
@@ -105,18 +103,7 @@ pub struct Session {
     has_joined: bool,
     /// Where its statements go, where the client or the configuration says so.
     route: Option<Route>,
-    settings: SessionSettings,
-    applied: Applied,
-    /// How the servers read this session's text.
-    scope: Scope,
-    /// What it was told of its settings.
-    told: Told,
-    /// As far as its settings go.
-    may_share: bool,
-    /// Those with these settings that it shares them with.
-    batches: Option<Rc<Batches>>,
-    /// The lanes of these settings, by the backend's number.
-    groups: Vec<Option<Rc<Group>>>,
+    environment: Environment,
     /// Bytes of the client that are not dealt with.
     inbox: Vec<u8>,
     /// What they take of the memory that all clients have for that, beyond a little that counts for
@@ -147,19 +134,13 @@ impl Session {
         lines: Rc<Lines>,
         client: Rc<Client>,
         place: Place,
-        mut settings: SessionSettings,
+        settings: SessionSettings,
     ) -> Self {
         let front = lines.front.clone();
         let options = Options::new(&front.settings(), &place.database.name, &place.client_user);
-        let mut session = Self {
+        Self {
             has_joined: false,
             route: options.route,
-            applied: settings.applied(),
-            scope: Scope::default(),
-            told: Told::default(),
-            may_share: false,
-            batches: None,
-            groups: Vec::new(),
             inbox: Vec::new(),
             held: front.shared.held.none(),
             begun: None,
@@ -168,7 +149,7 @@ impl Session {
             riding: None,
             pinned: options.mode == Mode::Session || settings.pins(),
             options,
-            settings,
+            environment: Environment::new(settings),
             last_write: LastWrite::NEVER,
             only_primary: false,
             listener: None,
@@ -178,17 +159,7 @@ impl Session {
             client,
             front: front.clone(),
             lines,
-        };
-        session.share();
-        session
-    }
-
-    /// Whether transactions with these settings may be shared.
-    fn share(&mut self) {
-        let own_idle = self.settings.value("idle_session_timeout");
-        self.options.patience.own_idle = own_idle.and_then(setting_duration);
-        self.may_share = !self.settings.says_of_transactions() && Batches::go_with(&self.applied);
-        self.batches = None;
+        }
     }
 
     /// Its connection.
@@ -249,7 +220,7 @@ impl Session {
 
     /// Waits for bytes of the client; one that asks for nothing for too long is closed.
     async fn read_in_time(&mut self) -> Result<(), End> {
-        let Patience { idle, own_idle, idle_in_transaction, read, .. } = self.options.patience;
+        let Patience { idle, idle_in_transaction, read, .. } = self.options.patience;
         let limit: Limit = match &self.begun {
             _ if round::ends_within(&self.inbox) => read.map(|limit| (limit, read_timeout as _)),
             Some(begun) => {
@@ -257,7 +228,7 @@ impl Session {
                 let idle = idle.map(|it| (it, idle_in_transaction_timeout as _));
                 self.options.patience.in_transaction(begun.since, idle)
             }
-            None => sooner(idle, own_idle).map(|limit| (limit, idle_timeout as _)),
+            None => sooner(idle, self.environment.own_idle).map(|limit| (limit, idle_timeout as _)),
         };
         let Some((limit, refusal)) = limit else { return self.read().await };
         let mut is_busy = self.client.in_flight() > 0;
@@ -395,17 +366,6 @@ impl Session {
 
     /// What is known of a statement.
     fn plan(&self, sql: &[u8]) -> Rc<Plan> {
-        self.database.plan(sql, self.scope)
-    }
-
-    /// The settings have changed: other lanes from now on.
-    fn settings_changed(&mut self) {
-        let applied = self.settings.applied();
-        if applied != self.applied {
-            self.applied = applied;
-            self.scope = self.settings.scope(&self.told.begun);
-            self.groups.clear();
-            self.share();
-        }
+        self.database.plan(sql, self.environment.scope)
     }
 }

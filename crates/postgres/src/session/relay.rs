@@ -91,10 +91,10 @@ impl Session {
                 self.tell_mail()?;
             }
             if relay.begun && relay.is_over(server) && !relay.open && !self.is_ending(server) {
-                if server.settings.as_ref() != Some(&self.applied) {
+                if server.settings.as_ref() != Some(&self.environment.applied) {
                     // Under another search_path a text may mean something else.
                     server.prepared.next_epoch();
-                    server.settings = Some(self.applied.clone());
+                    server.settings = Some(self.environment.applied.clone());
                 }
                 if !self.stays(server) && (relay.drawn.kept().is_none() || server.broken) {
                     return Ok(());
@@ -212,8 +212,8 @@ impl Session {
         if !fatal && let Some(Setting { name, .. }) = relay.is_not_restored(begun) {
             fatal = gives_rights(&name);
             match relay.open {
-                true => self.settings.not_begun_with(&name),
-                false => drop(self.settings.refused(&name)),
+                true => self.environment.settings.not_begun_with(&name),
+                false => drop(self.environment.settings.refused(&name)),
             }
             self.tell_refused(vec![(name, refusal.clone())]);
         }

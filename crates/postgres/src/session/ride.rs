@@ -157,16 +157,9 @@ impl Session {
     /// The lanes that a read may take now.
     pub(super) fn group(&mut self, on_primary: bool) -> Option<Rc<Group>> {
         let backend = self.reader(on_primary)?;
-        let number = backend.number();
-        if self.groups.len() <= number {
-            self.groups.resize_with(number + 1, || None);
-        }
-        if let Some(group) = &self.groups[number] {
-            return Some(group.clone());
-        }
-        let group = self.front.group(backend, &self.database.name_there, &self.user, &self.applied);
-        self.groups[number] = Some(group.clone());
-        Some(group)
+        let (front, database, user) = (&self.front, &self.database.name_there, &self.user);
+        let find = |backend, applied: &_| front.group(backend, database, user, applied);
+        Some(self.environment.group(backend, find))
     }
 
     async fn lane(&self, group: &Rc<Group>, now: Instant) -> Result<Option<Rc<Lane>>, CalledOff> {
@@ -205,7 +198,7 @@ impl Session {
         Asking { plan, attempts, may_share, at }: Asking,
     ) -> bool {
         // What is written must be sent: the server would not have what it is taken to have.
-        if !lane.handle.has_room() || lane.known.strings != self.scope.strings {
+        if !lane.handle.has_room() || lane.known.strings != self.environment.scope.strings {
             return false;
         }
         let is_query = request.first() == Some(&tag::QUERY);
@@ -266,10 +259,10 @@ impl Session {
         plan.is_point
             && self.options.prepares_points
             && !self.pinned
-            && !self.scope.unsure_encoding
+            && !self.environment.scope.unsure_encoding
             // Whoever is asked for but once is not worth it.
             && plan.run_time().is_some()
-            && self.front.draft.borrow_mut().lifted.lift(sql, self.scope.strings)
+            && self.front.draft.borrow_mut().lifted.lift(sql, self.environment.scope.strings)
     }
 
     fn put_composed(

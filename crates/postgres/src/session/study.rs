@@ -88,7 +88,7 @@ impl Session {
     /// Looks into the message of `len` bytes at the start of the inbox.
     pub(super) async fn study(&mut self, len: usize) -> Result<Study, End> {
         let (generation, facts) = self.database.facts();
-        let scope = self.scope;
+        let scope = self.environment.scope;
         // Nobody else has it meanwhile, and it is too long to be copied.
         let inbox = std::mem::take(&mut self.inbox);
         let looked = self.front.shared.study(move || {
@@ -108,10 +108,10 @@ impl Session {
 
     /// What is known of a long statement by now: what has changed meanwhile leaves nothing proven.
     pub(super) fn plan_of(&self, known: &Known) -> Rc<Plan> {
-        if known.generation == self.database.generation() && known.scope == self.scope {
+        if known.generation == self.database.generation() && known.scope == self.environment.scope {
             return known.plan.clone();
         }
         let (_, facts) = self.database.facts();
-        Rc::new(known.plan.outdated(&facts, known.scope != self.scope))
+        Rc::new(known.plan.outdated(&facts, known.scope != self.environment.scope))
     }
 }

@@ -59,7 +59,10 @@ impl Session {
         let round = &self.inbox[..len];
         let alone = self.inbox.len() == len;
         let names = self.client.names();
-        match (summary::summarise(round, &names, &self.database, self.scope), &self.begun) {
+        match (
+            summary::summarise(round, &names, &self.database, self.environment.scope),
+            &self.begun,
+        ) {
             (Summary::Reads(plan, steady), Some(begun)) => {
                 self.way_within(begun, plan, || !steady || summary::names_moment(round, &names))
             }
@@ -80,7 +83,7 @@ impl Session {
     /// has sent.
     fn way(&self, plan: Rc<Plan>, alone: bool, sql: impl FnOnce() -> String) -> Way {
         // Before its next answer the client hears which settings hold on a server connection.
-        if self.pinned || self.told.is_in_doubt() {
+        if self.pinned || self.environment.told.is_in_doubt() {
             return Way::Lease { read: false };
         }
         if let Some(listening) = self.listening(&plan) {
@@ -153,7 +156,7 @@ impl Session {
         self.options.lanes_on
             && self.options.mode == Mode::Transaction
             && !self.pinned
-            && !self.told.is_in_doubt()
+            && !self.environment.told.is_in_doubt()
             && matches!(plan.kind, Kind::Read)
     }
 

@@ -229,7 +229,7 @@ impl Session {
             Cut::Extended(len) => {
                 let round = &self.inbox[..len];
                 let names = self.client.names();
-                let summary = summarise(round, &names, &self.database, self.scope);
+                let summary = summarise(round, &names, &self.database, self.environment.scope);
                 matches!(summary, Summary::One(plan, _) if is_change(&plan))
             }
             _ => false,

@@ -84,7 +84,10 @@ impl Session {
             Heard::PointFailed(body) => {
                 let point = relay.rounds.front_mut().and_then(|round| round.point.take());
                 let sql = point.unwrap_or_default();
-                self.tell(relay, &point_errors::restored(body, &sql, self.scope.strings));
+                self.tell(
+                    relay,
+                    &point_errors::restored(body, &sql, self.environment.scope.strings),
+                );
             }
             Heard::Prepared(_)
             | Heard::NotPrepared(_)
@@ -214,7 +217,8 @@ impl Session {
             || round.plans.iter().any(|plan| effect::tangles(plan));
         self.divert_ended(&round.diverted, !round.failed);
         if !round.failed {
-            let begun = round.changes.iter().map(|change| self.settings.begun_with(change));
+            let begun =
+                round.changes.iter().map(|change| self.environment.settings.begun_with(change));
             relay.restores.extend(begun.filter(|begun| !begun.is_empty()));
             relay.pending.extend(round.changes);
             if relay.pending.len() > PENDING_MAX {
@@ -269,10 +273,10 @@ impl Session {
         }
         if holds.unwrap_or(committed) {
             for change in relay.pending.drain(..) {
-                self.settings.change(change);
+                self.environment.settings.change(change);
             }
-            self.settings_changed();
-            self.pinned |= self.settings.pins();
+            self.environment.follow();
+            self.pinned |= self.environment.settings.pins();
             relay.listens.drain(..).for_each(|plan| self.listening_changed(&plan));
         }
         relay.pending.clear();
