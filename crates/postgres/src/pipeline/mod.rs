@@ -6,9 +6,11 @@
 //! own [`names`], the worker's [`statements`] and what that server has [`prepared`]; [`script`]
 //! goes through the answers, and [`point_errors`] tells errors as of the client's text.
 //! [`settings`] are what a connection takes on for its session, and [`shape`] is what a statement
-//! takes and gives.
+//! takes and gives. [`effect`] says what a statement does to its session and to the servers,
+//! [`spans`] where those about the session are in a text, and [`study`] what a long text is.
 
 pub mod compose;
+pub mod effect;
 pub mod names;
 pub mod point_errors;
 pub mod prepared;
@@ -16,4 +18,6 @@ pub mod round;
 pub mod script;
 pub mod settings;
 pub mod shape;
+pub mod spans;
 pub mod statements;
+pub mod study;

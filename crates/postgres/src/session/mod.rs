@@ -10,7 +10,6 @@
 
 mod batch;
 mod begin;
-mod effect;
 mod environment;
 mod fly;
 mod inbox;

@@ -21,13 +21,13 @@ use tokio::io::AsyncWrite as _;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::patience::{Limit, idle_in_transaction_timeout, idle_timeout, read_timeout};
-use super::study::Study;
 use super::{End, Session};
 use crate::backends::Standing;
 use crate::client::AHEAD_MAX;
 use crate::connection::{Connection, gives_rights, is_refused_for_good, refusal_of};
 use crate::pipeline::round::{Cut, cut, ends_within};
 use crate::pipeline::settings::Setting;
+use crate::pipeline::study::Study;
 use crate::settings::{Mode, Route};
 pub(super) use state::Relay;
 use state::Round;

@@ -16,8 +16,8 @@ use crate::connection::Connection;
 use crate::pipeline::compose::{Composer, Found};
 use crate::pipeline::round::{Cut, HELD_MAX, cut};
 use crate::pipeline::script::{Admission, Expect, Fate, Script, Why};
+use crate::pipeline::study::Study;
 use crate::plan::{Kind, Plan};
-use crate::session::study::Study;
 use crate::session::summary::{Summary, summarise};
 use crate::session::{End, Session};
 

@@ -8,12 +8,13 @@ use wire::postgres::frontend::{Bind, Execute};
 
 use super::Relay;
 use crate::connection::Connection;
+use crate::pipeline::effect;
 use crate::pipeline::settings::Change;
+use crate::pipeline::spans::spans;
 use crate::pipeline::statements::Statement;
+use crate::pipeline::study::LongText;
 use crate::plan::{Leaves, Plan, Unsettles};
-use crate::session::parts::spans;
-use crate::session::study::Known;
-use crate::session::{Session, effect};
+use crate::session::Session;
 
 impl Session {
     /// Takes note of what a Query will change.
@@ -23,7 +24,7 @@ impl Session {
         server: &mut Connection,
         plan: &Rc<Plan>,
         sql: &[u8],
-        known: Option<&Known>,
+        known: Option<&LongText>,
     ) {
         let was_pinned = self.pinned;
         self.note_plan(relay, server, plan, sql);

@@ -9,11 +9,11 @@ use crate::backends::Standing;
 use crate::catalogue::Unsettled;
 use crate::connection::Connection;
 use crate::metrics::BackendLatencies;
+use crate::pipeline::effect;
 use crate::pipeline::settings::{Change, Setting};
+use crate::pipeline::study::Study;
 use crate::plan::{Leaves, Plan};
-use crate::session::effect;
 use crate::session::listen::{Bound, Confirming, DivertedChange};
-use crate::session::study::Study;
 
 /// A round under way: what follows from it once it is answered.
 #[derive(Debug, Default)]
