@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::catalogue::{Catalogue, Unsettled};
 use crate::pipeline::compose::Found;
+use crate::pipeline::judgement::Plans;
 use crate::pipeline::round::HELD_MAX;
 use crate::pipeline::statements::Statement;
 use crate::plan::{Facts, Plan, Planner, Resting, Scope, Unsettles};
@@ -159,6 +160,24 @@ impl Database {
     /// A statement has changed what plans rest on.
     pub fn catalogue_changed(&self, how: Unsettles) {
         self.catalogue.changed(how);
+    }
+}
+
+impl Plans for Database {
+    fn plan(&self, sql: &[u8], scope: Scope) -> Rc<Plan> {
+        self.plan(sql, scope)
+    }
+
+    fn plan_of(&self, statement: &Statement, scope: Scope) -> Rc<Plan> {
+        self.plan_of(statement, scope)
+    }
+
+    fn are_harmless(&self, types: &[u8]) -> bool {
+        self.are_harmless(types)
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation()
     }
 }
 

@@ -23,6 +23,7 @@ use super::relay::Relay;
 use super::{End, Session};
 use crate::connection::Connection;
 use crate::notify::{Confirmed, Joined, Listener};
+use crate::pipeline::round::Round;
 use crate::pipeline::script::{Expect, Why};
 use crate::plan::{Deallocate, Discard, Kind, Plan};
 
@@ -166,28 +167,28 @@ impl Session {
             && (channel.is_ascii() || is_utf8(reported("server_encoding")))
     }
 
-    /// Changes what the client listens to, as the round at the start of the inbox asks.
+    /// Changes what the client listens to, as a round asks.
     pub(super) async fn change_listening(
         &mut self,
         what: Listening,
-        len: usize,
-    ) -> Result<(), End> {
+        round: Round,
+    ) -> Result<Option<Round>, End> {
         match what {
-            Listening::To(channel) => return self.listen(&channel, len).await,
+            Listening::To(channel) => return self.listen(&channel, round).await,
             Listening::NotTo(channel) => {
                 self.no_longer(channel.as_deref());
                 // What came before the answer is heard before it.
                 self.tell_mail()?;
-                self.answer("UNLISTEN", Status::Idle, len);
+                self.answer("UNLISTEN", Status::Idle, &round);
             }
             Listening::Discard => {
                 self.no_longer(None);
                 self.tell_mail()?;
-                self.answer("DISCARD ALL", Status::Idle, len);
+                self.answer("DISCARD ALL", Status::Idle, &round);
                 self.client.names().clear();
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn no_longer(&mut self, channel: Option<&str>) {
@@ -206,7 +207,7 @@ impl Session {
         })
     }
 
-    async fn listen(&mut self, channel: &str, len: usize) -> Result<(), End> {
+    async fn listen(&mut self, channel: &str, mut round: Round) -> Result<Option<Round>, End> {
         let listener = self.listener();
         let is_new = !listener.has(channel);
         let waited = match listener.join(channel) {
@@ -215,26 +216,30 @@ impl Session {
             Err(_) => {
                 let what = "too many channels are listened to";
                 let refusal = Refusal::error(sqlstate::PROGRAM_LIMIT, what);
-                return self.refuse_round(refusal.hint(
+                let refusal = refusal.hint(
                     "a client may listen to 1,000 channels, all clients of a database to 10,000",
-                ));
+                );
+                return self.refuse_round(&round, refusal).map(|()| None);
             }
         };
         if !matches!(waited, Waited::Confirmed) && is_new {
             self.no_longer(Some(channel));
         }
         match waited {
-            Waited::Confirmed => {
-                self.answer("LISTEN", Status::Idle, len);
-                Ok(())
-            }
+            Waited::Confirmed => self.answer("LISTEN", Status::Idle, &round),
             // Where Weir's own user may not log in the client's still may.
-            Waited::Refused => Box::pin(self.lease(false)).await,
-            Waited::Late => self.refuse_round(Refusal::error(
-                sqlstate::CANNOT_CONNECT,
-                "no server has confirmed the LISTEN within postgres.timeouts.query-wait",
-            )),
+            Waited::Refused => {
+                round.came = Instant::now();
+                return Box::pin(self.lease(round, false)).await;
+            }
+            Waited::Late => {
+                let what = "no server has confirmed the LISTEN within \
+                            postgres.timeouts.query-wait";
+                let refusal = Refusal::error(sqlstate::CANNOT_CONNECT, what);
+                self.refuse_round(&round, refusal)?;
+            }
         }
+        Ok(None)
     }
 
     async fn wait_for(&self, mut answer: oneshot::Receiver<Confirmed>) -> Result<Waited, End> {

@@ -4,9 +4,9 @@
 //! It never sends a round before those that came earlier are answered, unless all of them ride the
 //! same lane, so a client hears its answers in its order.
 //!
-//! The one path: [`Session::serve`] reads; [`round::cut`] finds a round; [`Session::way`] says
-//! where it goes; `ride` puts it on a lane, `lease` gets a server connection and `relay`s,
-//! `begin` answers what needs no server yet.
+//! The one path: [`Session::serve`] reads; [`round::cut`] finds a [`Round`], which is handed on as
+//! it is from then on; [`Session::way`] says where it goes; `ride` puts it on a lane, `lease` gets
+//! a server connection and `relay`s, `begin` answers what needs no server yet.
 
 mod batch;
 mod begin;
@@ -23,13 +23,13 @@ mod relay;
 mod ride;
 pub mod startup;
 mod study;
-mod summary;
 mod told;
 mod way;
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flow::limit::Permit;
 use flow::memory::MemoryShare;
@@ -41,12 +41,13 @@ use wire::postgres::{Refusal, sqlstate};
 
 use crate::backends::LastWrite;
 use crate::batches::Lines;
-use crate::client::Client;
+use crate::client::{Client, Repeat};
 use crate::database::Database;
 use crate::lanes::Lane;
 use crate::notify::Listener;
-use crate::pipeline::round::{self, Cut};
+use crate::pipeline::round::{self, Cut, Round};
 use crate::pipeline::settings::SessionSettings;
+use crate::pipeline::summary::is_unsure;
 use crate::plan::Plan;
 use crate::settings::{Mode, Route};
 use crate::worker::{Front, Place};
@@ -103,6 +104,10 @@ pub struct Session {
     /// Where its statements go, where the client or the configuration says so.
     route: Option<Route>,
     environment: Environment,
+    /// What is to be asked again, in front of what the client has sent since.
+    repeats: VecDeque<Repeat>,
+    /// A round that was cut and waits for its turn, in front of what is in the inbox.
+    next: Option<Round>,
     /// Bytes of the client that are not dealt with.
     inbox: Vec<u8>,
     /// What they take of the memory that all clients have for that, beyond a little that counts for
@@ -127,6 +132,16 @@ pub struct Session {
     admitted: Vec<Permit>,
 }
 
+/// What stands at the start of what a client has sent.
+enum Looked {
+    /// A round, and where it goes.
+    Round(Round, Way),
+    /// A round that is to be looked at once all in front of it is answered.
+    Unsure,
+    /// No round that goes anywhere.
+    NoRound(Cut),
+}
+
 impl Session {
     /// A session that has asked for nothing.
     pub fn new(
@@ -140,6 +155,8 @@ impl Session {
         Self {
             has_joined: false,
             route: options.route,
+            repeats: VecDeque::new(),
+            next: None,
             inbox: Vec::new(),
             held: front.shared.held.none(),
             begun: None,
@@ -187,10 +204,9 @@ impl Session {
         loop {
             if self.client.has_repeats() {
                 self.settled().await;
-                let repeats = self.client.repeats();
-                self.ask_again(repeats).await?;
+                self.ask_again().await?;
             }
-            while !self.inbox.is_empty() && !self.client.has_repeats() {
+            while (self.next.is_some() || !self.inbox.is_empty()) && !self.client.has_repeats() {
                 self.tell_mail()?;
                 if !self.step().await? {
                     break;
@@ -258,67 +274,88 @@ impl Session {
         {
             return Err(End::Refused(refusal()));
         }
-        let (len, way) = match self.look() {
-            (Cut::Query(len) | Cut::Extended(len), Some(way)) => (len, way),
+        let (round, way) = match self.look() {
+            Looked::Round(round, way) => (round, way),
             // Its names may stand for something else once what came before it is answered.
-            (Cut::Query(_) | Cut::Extended(_), None) => {
+            Looked::Unsure => {
                 self.settled().await;
                 return Ok(true);
             }
-            (cut, _) => match self.step_over(cut).await? {
-                Some(more) => return Ok(more),
-                None => (0, Way::Lease { read: false }),
-            },
+            Looked::NoRound(cut) => return self.step_over(cut).await,
         };
+        let in_flight = self.client.in_flight();
         // In a transaction an error decides about what follows it.
-        if let Way::Ride(plan) = &way
-            && (self.begun.is_none() || self.client.in_flight() == 0)
-        {
-            if self.client.in_flight() >= IN_FLIGHT_MAX {
-                return Ok(false);
-            }
-            let (request, plan) = (self.take(len), plan.clone());
-            let sharing = self.may_share_read(&plan);
-            return self.ride(request, plan, 0, sharing).await.map(|()| true);
-        }
-        // What comes before it is answered first.
-        if self.client.in_flight() > 0 {
+        let goes_beside = matches!(way, Way::Ride(_)) && self.begun.is_none();
+        if in_flight > 0 && !goes_beside {
+            // What comes before it is answered first.
+            self.next = Some(round);
             self.settled().await;
             return Ok(true);
         }
-        match way {
-            Way::Ride(_) => {}
-            Way::Lease { read } => Box::pin(self.lease(read)).await?,
-            Way::Fly(plan) => Box::pin(self.fly(len, plan)).await?,
-            Way::Batch(plan) => Box::pin(self.batch(plan, len)).await?,
-            Way::Begin(form, sql) => self.begin(form, sql, len),
-            Way::End(command) => self.end(command, len),
-            Way::Route(route) => self.change_route(route, len),
-            Way::Forget(what) => self.deallocate(&what, len),
-            Way::Listening(what) => Box::pin(self.change_listening(what, len)).await?,
+        if in_flight >= IN_FLIGHT_MAX {
+            self.next = Some(round);
+            return Ok(false);
         }
+        self.next = self.go(round, way).await?;
         Ok(true)
     }
 
-    /// Cuts what stands at the start of the inbox, and says where it goes; `None` for what is no
-    /// round, and for one that is to be looked at again once all is answered.
-    fn look(&self) -> (Cut, Option<Way>) {
-        let _stage = self.front.worker.pulse.enter_sized(&PARSE, self.inbox.len());
-        let cut = round::cut(&self.inbox, self.front.settings().max_message.len());
-        let way = match cut {
-            Cut::Query(len) => Some(self.way_of_query(len)),
-            Cut::Extended(len) if self.client.in_flight() > 0 && self.is_unsure(len) => None,
-            Cut::Extended(len) => Some(self.way_of_extended(len)),
-            _ => None,
-        };
-        (cut, way)
+    /// Sends a round its way, or answers it; the round comes back where it is to be looked at once
+    /// more.
+    async fn go(&mut self, round: Round, way: Way) -> Result<Option<Round>, End> {
+        match way {
+            Way::Ride(plan) => {
+                let may_share = self.may_share_read(&plan);
+                return self.ride(round, plan, may_share).await;
+            }
+            Way::Lease { read } => return Box::pin(self.lease(round, read)).await,
+            Way::Fly(plan) => return Box::pin(self.fly(round, plan)).await,
+            Way::Batch(plan) => return Box::pin(self.batch(round, plan)).await,
+            Way::Listening(what) => return Box::pin(self.change_listening(what, round)).await,
+            Way::Begin(form, sql) => self.begin(form, sql, &round),
+            Way::End(command) => self.end(command, &round),
+            Way::Route(route) => self.change_route(route, &round),
+            Way::Forget(what) => self.deallocate(&what, &round),
+        }
+        Ok(None)
     }
 
-    /// Deals with what is no round: whether to go on at once; `None` where a server has to have it.
-    async fn step_over(&mut self, cut: Cut) -> Result<Option<bool>, End> {
+    /// The round that is next, and where it goes.
+    fn look(&mut self) -> Looked {
+        let front = self.front.clone();
+        let _stage = front.worker.pulse.enter_sized(&PARSE, self.inbox.len());
+        let mut round = match self.next_round() {
+            Ok(round) => round,
+            Err(cut) => return Looked::NoRound(cut),
+        };
+        if self.client.in_flight() > 0 && is_unsure(round.bytes(), &self.client.names()) {
+            self.next = Some(round);
+            return Looked::Unsure;
+        }
+        let way = self.way(&mut round);
+        Looked::Round(round, way)
+    }
+
+    /// The round that waits for its turn, or else what is cut from the start of the inbox; what is
+    /// no round stays there, and so does one that goes out as it comes.
+    fn next_round(&mut self) -> Result<Round, Cut> {
+        if let Some(mut round) = self.next.take() {
+            round.came = Instant::now();
+            return Ok(round);
+        }
+        match round::cut(&self.inbox, self.front.settings().max_message.len()) {
+            Cut::Query(len) => Ok(Round::query(self.take(len), Instant::now())),
+            Cut::Extended(len) => Ok(Round::extended(self.take(len), Instant::now())),
+            Cut::Stream => Ok(Round::streamed(Instant::now())),
+            cut => Err(cut),
+        }
+    }
+
+    /// Deals with what is no round that goes anywhere; false when more bytes are wanted.
+    async fn step_over(&mut self, cut: Cut) -> Result<bool, End> {
         match cut {
-            Cut::More => return Ok(Some(false)),
-            Cut::Query(_) | Cut::Extended(_) | Cut::Stream => return Ok(None),
+            // A round does not come here.
+            Cut::More | Cut::Query(_) | Cut::Extended(_) | Cut::Stream => return Ok(false),
             Cut::Sync(len) => {
                 self.settled().await;
                 if !self.client.has_repeats() {
@@ -331,11 +368,7 @@ impl Session {
             Cut::Terminate => return Err(End::Terminated),
             Cut::Garbage => return Err(self.garbage()),
         }
-        Ok(Some(true))
-    }
-
-    fn is_unsure(&self, len: usize) -> bool {
-        summary::is_unsure(&self.inbox[..len], &self.client.names())
+        Ok(true)
     }
 
     fn garbage(&self) -> End {

@@ -189,7 +189,7 @@ impl Session {
             self.client.names().undo_all();
             if let Some(request) = request {
                 self.front.shared.metrics.repeated.inc();
-                self.put_back(&request);
+                relay.elsewhere = Some(request);
                 self.only_primary = true;
             }
             return;
