@@ -53,7 +53,7 @@ impl Session {
             && !self.environment.settings.says_of_transactions();
         self.begun = Some(Begun {
             sql,
-            since: Instant::now(),
+            since: round.came,
             resting: self.resting(),
             is_loose,
             is_read_only: form.read_only == Some(true),
@@ -148,7 +148,7 @@ impl Session {
         put_ready_for_query(&mut out, status);
         self.client.outlet.send(&out);
         self.front.shared.metrics.answered.inc();
-        self.client.seen().asked.set(Some(Instant::now()));
+        self.client.seen().asked.set(Some(round.came));
         self.database.count(|totals| {
             totals.queries += 1;
             totals.transactions += u64::from(status == Status::Idle);
