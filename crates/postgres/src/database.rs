@@ -45,6 +45,7 @@ impl Database {
     /// What is known of a statement.
     #[inline]
     pub fn plan(&self, sql: &[u8], scope: Scope) -> Rc<Plan> {
+        count_looked_up();
         self.planner().plan(sql, scope)
     }
 
@@ -238,5 +239,27 @@ impl Totals {
         self.replica_queries += other.replica_queries;
         self.shared_queries += other.shared_queries;
         self.errors += other.errors;
+    }
+}
+
+/// A test counts the texts that are looked up.
+#[cfg(not(test))]
+#[inline]
+fn count_looked_up() {}
+
+#[cfg(test)]
+use tests::count_looked_up;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// How many texts were looked up on this thread.
+        pub(crate) static LOOKED_UP: Cell<u32> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count_looked_up() {
+        LOOKED_UP.set(LOOKED_UP.get() + 1);
     }
 }

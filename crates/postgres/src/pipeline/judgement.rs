@@ -95,3 +95,7 @@ impl Judgement {
         is_current.then(|| TextPlan { generation, scope, plan: plan.clone() })
     }
 }
+
+#[cfg(test)]
+#[path = "judgement_tests.rs"]
+mod tests;

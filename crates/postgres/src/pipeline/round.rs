@@ -139,6 +139,7 @@ impl Round {
     }
 
     fn new(messages: Messages, came: Instant) -> Self {
+        count_made();
         Self { messages, attempts: 0, came, judgement: None }
     }
 
@@ -273,10 +274,29 @@ pub fn ends_within(bytes: &[u8]) -> bool {
     whole < bytes.len()
 }
 
+/// A test counts the rounds that are made.
+#[cfg(not(test))]
+#[inline]
+fn count_made() {}
+
 #[cfg(test)]
-mod tests {
+use tests::count_made;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use wire::postgres::message;
+
+    thread_local! {
+        /// How many rounds were made on this thread.
+        pub(crate) static MADE: Cell<u32> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count_made() {
+        MADE.set(MADE.get() + 1);
+    }
 
     fn of(parts: &[(u8, &[u8])]) -> Vec<u8> {
         let mut out = Vec::new();
@@ -312,6 +332,21 @@ mod tests {
         let two = of(&[(b'P', b"\0select 1\0\0\0"), (b'S', b"")]);
         assert!(!ends_within(&[]) && !ends_within(&two));
         assert!((1..two.len()).filter(|len| !ends_within(&two[..*len])).eq([two.len() - 5]));
+    }
+
+    #[test]
+    fn what_is_left_of_a_round_is_a_round() {
+        let round = of(&[(b'P', b"\0select 1\0\0\0"), (b'B', b"\0\0"), (b'S', b"")]);
+        let came = Instant::now();
+        let mut sending = Sending::new(Round::extended(round.as_slice().into(), came)).unwrap();
+        assert_eq!(sending.rest(), round);
+        for (sent, left) in [(0, round.len()), (16, round.len() - 16), (round.len(), 0)] {
+            sending.sent = sent;
+            let sending = Sending { round: sending.round.clone(), ..sending };
+            let rest = sending.into_rest().map(|round| round.bytes().len());
+            assert_eq!(rest.unwrap_or_default(), left);
+        }
+        assert!(Sending::new(Round::streamed(came)).is_none());
     }
 
     #[test]

@@ -401,3 +401,6 @@ impl Session {
         self.database.plan(sql, self.environment.scope)
     }
 }
+
+#[cfg(test)]
+mod tests;
