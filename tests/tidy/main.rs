@@ -299,6 +299,29 @@ fn records_come_into_the_journal_of_influxdb_by_one_way() {
 }
 
 #[test]
+fn what_becomes_of_messages_is_decided_without_a_socket_or_a_clock() {
+    const PIPELINE: &str = "crates/postgres/src/pipeline/";
+    const TAKEN: [&str; 2] = ["crate::plan", "crate::pipeline"];
+    const NOT_TAKEN: [&str; 5] = ["tokio::", "flow::", "std::net", "std::io", "::now()"];
+    let mut found = Vec::new();
+    for source in Source::production() {
+        let path = source.path.display().to_string();
+        if !path.starts_with(PIPELINE) || path.ends_with("_tests.rs") {
+            continue;
+        }
+        for (number, line) in source.untested().lines().enumerate() {
+            let is_above = line
+                .match_indices("crate::")
+                .any(|(at, _)| TAKEN.iter().all(|taken| !line[at..].starts_with(taken)));
+            if is_above || NOT_TAKEN.iter().any(|name| line.contains(name)) {
+                found.push(format!("{path}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    none("pass it the value; whoever waits, reads and writes stands above the pipeline", found);
+}
+
+#[test]
 fn nothing_depends_on_one_machine() {
     // In two parts, so that this file does not find itself.
     let machine =

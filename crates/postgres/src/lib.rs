@@ -11,6 +11,7 @@
 
 // Where it is decided (files below this folder, or below `crates` where a crate is named first):
 //   a statement gets its way: lane, batch or lease: session/way.rs
+//   what is judged of a round need not be looked up again: pipeline/judgement.rs
 //   a read is proven: plan/proof.rs, by the facts that plan/facts.sql asks for
 //   a server is picked for a read: backends/view.rs: new enough; backends/choose.rs: the least
 //     busy

@@ -23,6 +23,7 @@ use super::relay::Relay;
 use super::{End, Session};
 use crate::connection::Connection;
 use crate::notify::{Confirmed, Joined, Listener};
+use crate::pipeline::round::Round;
 use crate::pipeline::script::{Expect, Why};
 use crate::plan::{Deallocate, Discard, Kind, Plan};
 
@@ -138,7 +139,9 @@ impl Session {
                 Some(Listening::To(channel.clone()))
             }
             Kind::Unlisten(channel) => Some(Listening::NotTo(channel.clone())),
-            Kind::Discard(Discard::All) if self.settings.is_as_begun() => Some(Listening::Discard),
+            Kind::Discard(Discard::All) if self.environment.settings.is_as_begun() => {
+                Some(Listening::Discard)
+            }
             _ => None,
         }
     }
@@ -147,7 +150,8 @@ impl Session {
     /// client uses.
     fn can_listen(&self, channel: &str) -> bool {
         let reported = |name: &str| {
-            self.told
+            self.environment
+                .told
                 .begun
                 .iter()
                 .find(|(known, _)| &**known == name)
@@ -157,34 +161,34 @@ impl Session {
             let plain = encoding.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
             matches!(plain.to_ascii_uppercase().as_str(), "UTF8" | "UNICODE")
         };
-        let client = self.settings.value("client_encoding");
+        let client = self.environment.settings.value("client_encoding");
         !channel.is_empty()
             && is_utf8(client.unwrap_or_else(|| reported("client_encoding")))
             && (channel.is_ascii() || is_utf8(reported("server_encoding")))
     }
 
-    /// Changes what the client listens to, as the round at the start of the inbox asks.
+    /// Changes what the client listens to, as a round asks.
     pub(super) async fn change_listening(
         &mut self,
         what: Listening,
-        len: usize,
-    ) -> Result<(), End> {
+        round: Round,
+    ) -> Result<Option<Round>, End> {
         match what {
-            Listening::To(channel) => return self.listen(&channel, len).await,
+            Listening::To(channel) => return self.listen(&channel, round).await,
             Listening::NotTo(channel) => {
                 self.no_longer(channel.as_deref());
                 // What came before the answer is heard before it.
                 self.tell_mail()?;
-                self.answer("UNLISTEN", Status::Idle, len);
+                self.answer("UNLISTEN", Status::Idle, &round);
             }
             Listening::Discard => {
                 self.no_longer(None);
                 self.tell_mail()?;
-                self.answer("DISCARD ALL", Status::Idle, len);
+                self.answer("DISCARD ALL", Status::Idle, &round);
                 self.client.names().clear();
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn no_longer(&mut self, channel: Option<&str>) {
@@ -203,7 +207,7 @@ impl Session {
         })
     }
 
-    async fn listen(&mut self, channel: &str, len: usize) -> Result<(), End> {
+    async fn listen(&mut self, channel: &str, mut round: Round) -> Result<Option<Round>, End> {
         let listener = self.listener();
         let is_new = !listener.has(channel);
         let waited = match listener.join(channel) {
@@ -212,26 +216,30 @@ impl Session {
             Err(_) => {
                 let what = "too many channels are listened to";
                 let refusal = Refusal::error(sqlstate::PROGRAM_LIMIT, what);
-                return self.refuse_round(refusal.hint(
+                let refusal = refusal.hint(
                     "a client may listen to 1,000 channels, all clients of a database to 10,000",
-                ));
+                );
+                return self.refuse_round(&round, refusal).map(|()| None);
             }
         };
         if !matches!(waited, Waited::Confirmed) && is_new {
             self.no_longer(Some(channel));
         }
         match waited {
-            Waited::Confirmed => {
-                self.answer("LISTEN", Status::Idle, len);
-                Ok(())
-            }
+            Waited::Confirmed => self.answer("LISTEN", Status::Idle, &round),
             // Where Weir's own user may not log in the client's still may.
-            Waited::Refused => Box::pin(self.lease(false)).await,
-            Waited::Late => self.refuse_round(Refusal::error(
-                sqlstate::CANNOT_CONNECT,
-                "no server has confirmed the LISTEN within postgres.timeouts.query-wait",
-            )),
+            Waited::Refused => {
+                round.came = Instant::now();
+                return Box::pin(self.lease(round, false)).await;
+            }
+            Waited::Late => {
+                let what = "no server has confirmed the LISTEN within \
+                            postgres.timeouts.query-wait";
+                let refusal = Refusal::error(sqlstate::CANNOT_CONNECT, what);
+                self.refuse_round(&round, refusal)?;
+            }
         }
+        Ok(None)
     }
 
     async fn wait_for(&self, mut answer: oneshot::Receiver<Confirmed>) -> Result<Waited, End> {
@@ -252,8 +260,8 @@ impl Session {
                 Poll::Pending => Poll::Pending,
             }
         });
-        let probe = self.told.probe();
-        let late = tokio::time::sleep_until(self.patience.deadline(Instant::now()).into());
+        let probe = self.environment.told.probe();
+        let late = tokio::time::sleep_until(self.options.patience.deadline(Instant::now()).into());
         tokio::select! {
             biased;
             confirmed = confirmed => confirmed,
@@ -386,7 +394,7 @@ impl Session {
     }
 
     fn join(&mut self, channel: &str) -> Confirming {
-        let deadline = self.patience.deadline(Instant::now()).into();
+        let deadline = self.options.patience.deadline(Instant::now()).into();
         match self.listener().join(channel) {
             Ok(Joined::Now) => Confirming::Ended(true),
             Ok(Joined::Soon(answer)) => {

@@ -13,7 +13,6 @@ mod state;
 
 use std::future::poll_fn;
 use std::io;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -21,13 +20,13 @@ use tokio::io::AsyncWrite as _;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::patience::{Limit, idle_in_transaction_timeout, idle_timeout, read_timeout};
-use super::study::Study;
 use super::{End, Session};
 use crate::backends::Standing;
 use crate::client::AHEAD_MAX;
 use crate::connection::{Connection, gives_rights, is_refused_for_good, refusal_of};
-use crate::pipeline::round::{Cut, cut, ends_within};
+use crate::pipeline::round::{self, Sending, ends_within};
 use crate::pipeline::settings::Setting;
+use crate::pipeline::study::Study;
 use crate::settings::{Mode, Route};
 pub(super) use state::Relay;
 use state::Round;
@@ -48,28 +47,29 @@ enum Turn {
 }
 
 impl Session {
-    /// Serves the client on `server` until the two can part. What the client has sent already is
-    /// in `self.inbox`.
+    /// Serves the client on `server`, with this round first, until the two can part. A round comes
+    /// back that a replica could not answer, or that the server did not get.
     pub(super) async fn relay(
         &mut self,
         server: &mut Connection,
-        wanted: Instant,
-    ) -> Result<(), End> {
+        mut round: round::Round,
+    ) -> Result<Option<round::Round>, End> {
         let latencies = self.front.latencies(&server.backend);
-        let mut relay = Relay::new(self.replayable(server), wanted, server, latencies);
+        let request = self.replayable(server, &mut round);
+        let mut relay = Relay::new(request, round.came, server, latencies);
         self.own_from_start(&mut relay, server);
         if let Some(begun) = self.begun.take() {
             if self.client.has_failed() {
                 server.ask(&begun.sql);
                 server.ask_to_fail();
-            } else if self.begins_with_change() {
+            } else if self.is_change(&mut round) {
                 // In one answer with the statement's, for which the server is woken once.
                 self.composer(&mut relay, server, |composer, out, script| {
                     composer.own(begun.sql.as_bytes(), out, script);
                 });
             } else {
                 server.ask(&begun.sql);
-                if begun.has_read && !self.begins_with_query() {
+                if begun.has_read && !self.takes_snapshot(&mut round) {
                     // Its first query took a snapshot elsewhere.
                     server.ask("SELECT");
                 }
@@ -77,10 +77,11 @@ impl Session {
             relay.open = true;
             relay.since = Some(begun.since);
         }
+        relay.sending = Sending::new(round);
         let end = self.turns(&mut relay, server).await;
         // A round without its Sync is undone with its connection, and kept by any next message.
         server.broken |= end.is_err() && !relay.is_quiet();
-        end
+        end.map(|()| relay.left_over())
     }
 
     async fn turns(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
@@ -91,15 +92,18 @@ impl Session {
                 self.tell_mail()?;
             }
             if relay.begun && relay.is_over(server) && !relay.open && !self.is_ending(server) {
-                if server.settings.as_ref() != Some(&self.applied) {
+                if server.settings.as_ref() != Some(&self.environment.applied) {
                     // Under another search_path a text may mean something else.
                     server.prepared.next_epoch();
-                    server.settings = Some(self.applied.clone());
+                    server.settings = Some(self.environment.applied.clone());
                 }
                 if !self.stays(server) && (relay.drawn.kept().is_none() || server.broken) {
                     return Ok(());
                 }
                 self.own_once_pinned(relay, server);
+            }
+            if relay.elsewhere.is_some() && server.script.is_idle() {
+                return Ok(());
             }
             if relay.through == 0 && !self.is_ending(server) {
                 server.settle_copy();
@@ -179,7 +183,7 @@ impl Session {
     /// Whether all that the client has sent went out: what is left is no whole message.
     fn has_gone_out(&self, relay: &Relay, server: &Connection) -> bool {
         let goes_on = relay.takes_more(self.pinned, server) && !relay.full && !relay.waits;
-        goes_on || self.inbox.is_empty()
+        goes_on || self.has_sent_all(relay)
     }
 
     /// Answers what no server is asked, where that comes first.
@@ -212,8 +216,8 @@ impl Session {
         if !fatal && let Some(Setting { name, .. }) = relay.is_not_restored(begun) {
             fatal = gives_rights(&name);
             match relay.open {
-                true => self.settings.not_begun_with(&name),
-                false => drop(self.settings.refused(&name)),
+                true => self.environment.settings.not_begun_with(&name),
+                false => drop(self.environment.settings.refused(&name)),
             }
             self.tell_refused(vec![(name, refusal.clone())]);
         }
@@ -240,25 +244,20 @@ impl Session {
         }
     }
 
-    /// The round at the start of the inbox, where a replica is to answer it and the primary could
-    /// as well.
-    fn replayable(&self, server: &Connection) -> Option<Rc<[u8]>> {
+    /// The round, where a replica is to answer it and the primary could as well.
+    fn replayable(&self, server: &Connection, round: &mut round::Round) -> Option<round::Round> {
         let only_there = self.route == Some(Route::Replica) || self.pinned || self.begun.is_some();
-        if only_there || server.backend.standing() != Standing::Replica || !self.begins_with_read()
-        {
+        if only_there || server.backend.standing() != Standing::Replica || !self.is_read(round) {
             return None;
         }
-        match cut(&self.inbox, usize::MAX) {
-            Cut::Query(len) | Cut::Extended(len) => Some(self.inbox[..len].into()),
-            _ => None,
-        }
+        Some(round.clone())
     }
 
     /// Whether the client keeps its server connection. Nobody stays on a replica, where nothing
     /// could be written.
     fn stays(&mut self, server: &mut Connection) -> bool {
         if self.pinned
-            && self.mode == Mode::Transaction
+            && self.options.mode == Mode::Transaction
             && self.route != Some(Route::Replica)
             && server.backend.standing() != Standing::Primary
         {
@@ -270,7 +269,7 @@ impl Session {
 
     /// How long the next thing may take to happen.
     fn limit(&self, relay: &mut Relay, waits: bool) -> Limit {
-        let patience = &self.patience;
+        let patience = &self.options.patience;
         let next: Limit = match (waits, relay.open) {
             _ if relay.through > 0 || (waits && ends_within(&self.inbox)) => {
                 patience.read.map(|limit| (limit, read_timeout as _))
@@ -351,7 +350,7 @@ impl Session {
             };
         }
         // Behind the last answer there is only a goodbye, or a message that will never be whole.
-        let is_done = self.inbox.is_empty() || (relay.rounds.is_empty() && !relay.waits);
+        let is_done = self.has_sent_all(relay) || (relay.rounds.is_empty() && !relay.waits);
         if relay.leaving && server.unsent() == 0 && is_done {
             return Poll::Ready(Turn::ClientGone);
         }
@@ -411,7 +410,7 @@ impl Session {
         };
         if let Some(request) = relay.request.take().filter(|_| !relay.told && !relay.within) {
             self.front.shared.metrics.repeated.inc();
-            self.put_back(&request);
+            relay.elsewhere = Some(request);
             self.only_primary = true;
             return Ok(());
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use flow::workers::PARSE;
 use wire::postgres::backend::Status;
 use wire::postgres::frame::{self, Frame, FrameError, Header};
-use wire::postgres::frontend::{put_flush, put_terminate};
+use wire::postgres::frontend::{Parse, put_flush, put_terminate};
 
 use super::Relay;
 use super::gate::Gate;
@@ -14,11 +14,12 @@ use super::hear::amid_copy;
 use crate::client::AHEAD_MAX;
 use crate::connection::Connection;
 use crate::pipeline::compose::{Composer, Found};
-use crate::pipeline::round::{Cut, HELD_MAX, cut};
+use crate::pipeline::judgement::TextPlan;
+use crate::pipeline::round::{HELD_MAX, Sending};
 use crate::pipeline::script::{Admission, Expect, Fate, Script, Why};
+use crate::pipeline::study::Study;
 use crate::plan::{Kind, Plan};
-use crate::session::study::Study;
-use crate::session::summary::{Summary, summarise};
+use crate::session::inbox::INBOX_KEPT;
 use crate::session::{End, Session};
 
 /// A Query is held up to this length, so that it can be looked into; a longer one goes out as it
@@ -31,9 +32,52 @@ impl Session {
     /// Puts what the client has sent onto the server connection, as far as it may go now.
     pub(super) fn feed(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
         let front = Rc::clone(&self.front);
-        let _stage = front.worker.pulse.enter_sized(&PARSE, self.inbox.len());
-        let inbox = std::mem::take(&mut self.inbox);
+        let sending = relay.sending.as_ref().map_or(0, |sending| sending.rest().len());
+        let _stage = front.worker.pulse.enter_sized(&PARSE, sending + self.inbox.len());
         relay.waits = false;
+        while let Some(sending) = relay.sending.take().or_else(|| self.due(relay, server)) {
+            if !self.feed_round(relay, server, sending)? {
+                return Ok(());
+            }
+        }
+        self.feed_inbox(relay, server)
+    }
+
+    /// What comes next of the rounds that stand in front of the inbox, once the server is to have
+    /// it.
+    fn due(&mut self, relay: &Relay, server: &Connection) -> Option<Sending> {
+        if !relay.takes_more(self.pinned, server) {
+            return None;
+        }
+        let repeat = self.repeats.pop_front().map(|repeat| repeat.round);
+        repeat.or_else(|| self.next.take()).and_then(Sending::new)
+    }
+
+    /// Puts a round onto the server connection, as far as it may go now; whether all of it went.
+    fn feed_round(
+        &mut self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        mut sending: Sending,
+    ) -> Result<bool, End> {
+        while !sending.rest().is_empty() {
+            let plan = sending.round.text_plan(&*self.database, self.environment.scope);
+            let len = match self.has_to_wait_for_more(relay, server) {
+                true => 0,
+                false => self.message(relay, server, sending.rest(), plan)?,
+            };
+            if len == 0 {
+                relay.sending = Some(sending);
+                return Ok(false);
+            }
+            sending.sent += len;
+        }
+        Ok(true)
+    }
+
+    /// Puts what is in the inbox onto the server connection, as far as it may go now.
+    fn feed_inbox(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
+        let inbox = std::mem::take(&mut self.inbox);
         let mut at = 0;
         let fed = loop {
             let rest = &inbox[at..];
@@ -45,15 +89,10 @@ impl Session {
                 relay.through -= n;
                 at += n;
             }
-            relay.full = server.unsent() > AHEAD_MAX;
-            if relay.through > 0
-                || !relay.takes_more(self.pinned, server)
-                || relay.full
-                || self.has_to_hear(relay, server)
-            {
+            if self.has_to_wait_for_more(relay, server) {
                 break Ok(());
             }
-            match self.message(relay, server, &inbox[at..]) {
+            match self.message(relay, server, &inbox[at..], None) {
                 Ok(0) => break Ok(()),
                 Ok(n) => {
                     at += n;
@@ -64,9 +103,19 @@ impl Session {
         };
         self.inbox = inbox;
         self.inbox.drain(..at);
-        self.inbox.shrink_to(0);
+        self.inbox.shrink_to(INBOX_KEPT);
         self.release_held();
         fed
+    }
+
+    /// Whether the client's next message is not to go out now.
+    fn has_to_wait_for_more(&self, relay: &mut Relay, server: &mut Connection) -> bool {
+        relay.full = server.unsent() > AHEAD_MAX;
+        relay.through > 0
+            || relay.elsewhere.is_some()
+            || !relay.takes_more(self.pinned, server)
+            || relay.full
+            || self.has_to_hear(relay, server)
     }
 
     /// Whether so many answers are under way that no more are asked for. A server keeps them until
@@ -81,12 +130,13 @@ impl Session {
     }
 
     /// Puts one message, or the beginning of a long one, onto the server connection; how many bytes
-    /// that took, 0 while it is not whole.
+    /// that took, 0 while it is not whole. `text_plan`: what is known of the text in it already.
     fn message(
         &mut self,
         relay: &mut Relay,
         server: &mut Connection,
         bytes: &[u8],
+        text_plan: Option<TextPlan>,
     ) -> Result<usize, End> {
         let max = self.front.settings().max_message.len();
         let Header { tag, len } = match frame::header(bytes, max) {
@@ -119,9 +169,10 @@ impl Session {
         }
         let Ok(known) = relay.study.of(message) else { return Ok(0) };
         let sql = message.body.strip_suffix(&[0]).unwrap_or(message.body);
-        let plan = (tag == b'Q').then(|| match &known {
-            Some(known) => self.plan_of(known),
-            None => self.plan(sql),
+        let plan = (tag == b'Q').then(|| match (&known, &text_plan) {
+            (Some(known), _) => self.plan_of(known),
+            (None, Some(known)) => known.plan.clone(),
+            (None, None) => self.plan(sql),
         });
         match self.may_run(relay, server, message, plan.as_ref()) {
             Gate::Open => {}
@@ -143,7 +194,21 @@ impl Session {
             None => self.note(relay, server, tag, message.body),
         }
         self.compose(relay, server, message, is_point);
+        if let (b'P', Some(known)) = (tag, text_plan) {
+            self.learn(message.body, known);
+        }
         Ok(len)
+    }
+
+    /// What was looked up of the text of a statement that the client has just prepared is known of
+    /// the statement from now on.
+    fn learn(&self, body: &[u8], TextPlan { generation, scope, plan }: TextPlan) {
+        let Ok(parse) = Parse::read(body) else { return };
+        let names = self.client.names();
+        let named = names.get(parse.name).filter(|named| *named.statement.sql == *parse.query);
+        if let Some(named) = named {
+            named.statement.learn(generation, scope, plan);
+        }
     }
 
     /// Whether a Query is sent as a point statement. Not a read: the server would not tell what it
@@ -214,26 +279,6 @@ impl Session {
         let written = write(&mut composer, &mut server.out, &mut server.script);
         self.database.count_found(&composer.found);
         written
-    }
-
-    /// Whether the round at the start of the inbox is one change of data that goes out with a Sync
-    /// behind it, so that what is put in front of it has its answer with it.
-    pub(super) fn begins_with_change(&self) -> bool {
-        let is_change = |plan: &Plan| matches!(plan.kind, Kind::Write);
-        match cut(&self.inbox, usize::MAX) {
-            Cut::Query(len) => {
-                let sql = &self.inbox[frame::HEADER_BYTES..len - 1];
-                let plan = self.plan(sql);
-                is_change(&plan) && self.lifts(&plan, sql)
-            }
-            Cut::Extended(len) => {
-                let round = &self.inbox[..len];
-                let names = self.client.names();
-                let summary = summarise(round, &names, &self.database, self.scope);
-                matches!(summary, Summary::One(plan, _) if is_change(&plan))
-            }
-            _ => false,
-        }
     }
 
     /// A message that is too long to be held goes out as it comes. What a statement of such length

@@ -12,11 +12,12 @@ use super::state::{PortalsSway, Round};
 use crate::client::OUT_OF_STEP;
 use crate::connection::Known;
 use crate::lanes::is_for_another;
+use crate::pipeline::effect;
 use crate::pipeline::point_errors;
 use crate::pipeline::prepared::DOUBTFUL;
 use crate::pipeline::script::Heard;
 use crate::plan::{Kind, Leaves, Plan, Unsettles};
-use crate::session::{Session, effect};
+use crate::session::Session;
 use crate::settings::Mode;
 use crate::slow::{self, Slow};
 
@@ -84,7 +85,10 @@ impl Session {
             Heard::PointFailed(body) => {
                 let point = relay.rounds.front_mut().and_then(|round| round.point.take());
                 let sql = point.unwrap_or_default();
-                self.tell(relay, &point_errors::restored(body, &sql, self.scope.strings));
+                self.tell(
+                    relay,
+                    &point_errors::restored(body, &sql, self.environment.scope.strings),
+                );
             }
             Heard::Prepared(_)
             | Heard::NotPrepared(_)
@@ -185,7 +189,7 @@ impl Session {
             self.client.names().undo_all();
             if let Some(request) = request {
                 self.front.shared.metrics.repeated.inc();
-                self.put_back(&request);
+                relay.elsewhere = Some(request);
                 self.only_primary = true;
             }
             return;
@@ -201,7 +205,7 @@ impl Session {
         relay.open = status != Status::Idle;
         self.count(relay, &round);
         relay.wrote |= round.may_have_written();
-        relay.drawn.answered(&round, relay.swayed, self.keeps_last_values);
+        relay.drawn.answered(&round, relay.swayed, self.options.keeps_last_values);
         for plan in &round.plans {
             self.database.catalogue_changed(effect::unsettles(plan));
         }
@@ -214,7 +218,8 @@ impl Session {
             || round.plans.iter().any(|plan| effect::tangles(plan));
         self.divert_ended(&round.diverted, !round.failed);
         if !round.failed {
-            let begun = round.changes.iter().map(|change| self.settings.begun_with(change));
+            let begun =
+                round.changes.iter().map(|change| self.environment.settings.begun_with(change));
             relay.restores.extend(begun.filter(|begun| !begun.is_empty()));
             relay.pending.extend(round.changes);
             if relay.pending.len() > PENDING_MAX {
@@ -247,7 +252,7 @@ impl Session {
         let later = || relay.rounds.iter();
         let pins = round.pins(from) || later().any(|round| round.pins(0));
         let stays = self.pinned && *known.leaves == Leaves::Lasting;
-        self.pinned = self.mode == Mode::Session || pins || stays;
+        self.pinned = self.options.mode == Mode::Session || pins || stays;
         if *known.leaves != Leaves::Lasting {
             *known.leaves =
                 later().map(|round| round.leaves(0)).fold(round.leaves(from), Leaves::max);
@@ -269,10 +274,10 @@ impl Session {
         }
         if holds.unwrap_or(committed) {
             for change in relay.pending.drain(..) {
-                self.settings.change(change);
+                self.environment.settings.change(change);
             }
-            self.settings_changed();
-            self.pinned |= self.settings.pins();
+            self.environment.follow();
+            self.pinned |= self.environment.settings.pins();
             relay.listens.drain(..).for_each(|plan| self.listening_changed(&plan));
         }
         relay.pending.clear();
@@ -330,7 +335,7 @@ impl Session {
 
     /// Why the client keeps its server connection beyond a transaction; empty where it doesn't.
     fn pinned_by(&self) -> &'static str {
-        match (self.pinned, self.mode) {
+        match (self.pinned, self.options.mode) {
             (false, _) => "",
             (true, Mode::Session) => "mode",
             (true, Mode::Transaction) => "state",

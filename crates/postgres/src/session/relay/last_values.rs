@@ -102,7 +102,8 @@ pub(super) enum LastValues {
 impl Session {
     /// Where whatever a client asks for is to be its own, it is from the start.
     pub(super) fn own_from_start(&self, relay: &mut Relay, server: &mut Connection) {
-        let is_sole = self.pinned || self.mode == Mode::Session || self.keeps_last_values;
+        let is_sole =
+            self.pinned || self.options.mode == Mode::Session || self.options.keeps_last_values;
         if server.drew && (is_sole || self.database.may_ask_last_values()) {
             forget(relay, server);
         }
@@ -127,7 +128,7 @@ impl Session {
         }
         let round = relay.rounds.back().filter(|_| relay.within);
         let owns = relay.drawn.owns || round.is_some_and(|round| round.forgets_drawn);
-        let is_sole = self.pinned || self.mode == Mode::Session;
+        let is_sole = self.pinned || self.options.mode == Mode::Session;
         if owns && (is_sole || relay.drawn.may_have || sequences.asks_later || !asks) {
             return LastValues::Own;
         }

@@ -8,12 +8,13 @@ use wire::postgres::frontend::{Bind, Execute};
 
 use super::Relay;
 use crate::connection::Connection;
+use crate::pipeline::effect;
 use crate::pipeline::settings::Change;
+use crate::pipeline::spans::spans;
 use crate::pipeline::statements::Statement;
+use crate::pipeline::study::LongText;
 use crate::plan::{Leaves, Plan, Unsettles};
-use crate::session::parts::spans;
-use crate::session::study::Known;
-use crate::session::{Session, effect};
+use crate::session::Session;
 
 impl Session {
     /// Takes note of what a Query will change.
@@ -23,14 +24,14 @@ impl Session {
         server: &mut Connection,
         plan: &Rc<Plan>,
         sql: &[u8],
-        known: Option<&Known>,
+        known: Option<&LongText>,
     ) {
         let was_pinned = self.pinned;
         self.note_plan(relay, server, plan, sql);
         relay.round().drew.push(plan.clone());
         let spans = || match known {
             Some(known) => known.spans.clone(),
-            None => spans(sql, self.scope.strings),
+            None => spans(sql, self.environment.scope.strings),
         };
         if let Some(parts) = self.parts(plan, sql, spans) {
             let stays = |part: &Rc<Plan>| effect::pins(part) || self.is_in_doubt(relay, part);
@@ -146,7 +147,7 @@ impl Session {
         server.leaves = server.leaves.max(plan.effects.leaves);
         // With `pg_temp` in `search_path` a plain CREATE TABLE makes a temporary one.
         server.has_local_buffers |= plan.effects.uses_temporary
-            || (plan.effects.leaves != Leaves::Nothing && self.settings.pins());
+            || (plan.effects.leaves != Leaves::Nothing && self.environment.settings.pins());
         relay.changes_logins |= plan.effects.changes_logins;
         if plan.effects.sequences.may_draw {
             server.drew = true;
@@ -182,13 +183,14 @@ impl Session {
             Some(Change::Set(_, value)) => value,
             _ => return false,
         };
-        !value.is_ascii() && (relay.swayed || !self.settings.is_utf8(&self.told.begun))
+        !value.is_ascii()
+            && (relay.swayed || !self.environment.settings.is_utf8(&self.environment.told.begun))
     }
 
     /// Takes note of what a statement changes in the settings.
     fn note_change(&self, relay: &mut Relay, plan: &Rc<Plan>) {
         let Some(change) = effect::change(plan) else { return };
-        relay.resets |= !self.settings.begun_with(&change).is_empty();
+        relay.resets |= !self.environment.settings.begun_with(&change).is_empty();
         relay.round().changes.push(change);
     }
 
@@ -197,6 +199,9 @@ impl Session {
         let bind = Bind::read(body).ok()?;
         let names = self.client.names();
         let named = names.get(bind.statement)?;
-        Some((self.database.plan_of(&named.statement, self.scope), named.statement.clone()))
+        Some((
+            self.database.plan_of(&named.statement, self.environment.scope),
+            named.statement.clone(),
+        ))
     }
 }

@@ -9,11 +9,12 @@ use crate::backends::Standing;
 use crate::catalogue::Unsettled;
 use crate::connection::Connection;
 use crate::metrics::BackendLatencies;
+use crate::pipeline::effect;
+use crate::pipeline::round::{self, Sending};
 use crate::pipeline::settings::{Change, Setting};
+use crate::pipeline::study::Study;
 use crate::plan::{Leaves, Plan};
-use crate::session::effect;
 use crate::session::listen::{Bound, Confirming, DivertedChange};
-use crate::session::study::Study;
 
 /// A round under way: what follows from it once it is answered.
 #[derive(Debug, Default)]
@@ -167,8 +168,12 @@ pub(in crate::session) struct Relay {
     pub(super) changes_logins: bool,
     /// Which portals are of statements that do.
     pub(super) portals_sway: PortalsSway,
+    /// The round that goes out message by message, in front of what is in the inbox.
+    pub(super) sending: Option<Sending>,
     /// The first round, to be asked of the primary should a replica not answer it.
-    pub(super) request: Option<Rc<[u8]>>,
+    pub(super) request: Option<round::Round>,
+    /// It is to be asked of the primary: nothing more goes to this server.
+    pub(super) elsewhere: Option<round::Round>,
     /// Its answer is withheld.
     pub(super) withheld: bool,
     /// What was bound last forgets all prepared statements.
@@ -202,7 +207,7 @@ impl Relay {
     /// Of a client whose first round wants a server since `wanted`, and could be asked elsewhere as
     /// `request`.
     pub(super) fn new(
-        request: Option<Rc<[u8]>>,
+        request: Option<round::Round>,
         wanted: Instant,
         server: &Connection,
         latencies: Rc<BackendLatencies>,
@@ -214,6 +219,16 @@ impl Relay {
             latencies: Some(latencies),
             ..Self::default()
         }
+    }
+
+    /// Whether a round is going out, in front of what is in the inbox.
+    pub(in crate::session) fn is_sending(&self) -> bool {
+        self.sending.is_some()
+    }
+
+    /// The round that is to be looked at once more, if there is one.
+    pub(super) fn left_over(self) -> Option<round::Round> {
+        self.elsewhere.or_else(|| self.sending?.into_rest())
     }
 
     /// Whether the server connection could serve somebody else.
