@@ -25,6 +25,9 @@ use crate::pipeline::round::tests::MADE;
 use crate::shared::Shared;
 use crate::worker::Front;
 
+/// What counts the rounds that go one way.
+type WayCounter = fn(&Metrics) -> &Counter;
+
 /// A gateway of one worker in front of a server.
 struct Gateway {
     address: SocketAddr,
@@ -87,12 +90,7 @@ impl Gateway {
     /// What is counted while a client sends messages and hears the answer to them, which goes the
     /// way that this metric counts.
     #[track_caller]
-    fn counts(
-        &self,
-        client: &mut MessageClient,
-        way: impl Fn(&Metrics) -> &Counter,
-        messages: &[u8],
-    ) -> (u32, u32) {
+    fn counts(&self, client: &mut MessageClient, way: WayCounter, messages: &[u8]) -> (u32, u32) {
         self.counted();
         let before = way(&self.shared.metrics).get();
         client.send(messages).unwrap();
@@ -137,12 +135,7 @@ fn prepare(name: &str, sql: &str) -> Vec<u8> {
 }
 
 /// Asks until it goes the way that this metric counts.
-fn until(
-    gateway: &Gateway,
-    client: &mut MessageClient,
-    way: impl Fn(&Metrics) -> &Counter,
-    messages: &[u8],
-) {
+fn until(gateway: &Gateway, client: &mut MessageClient, way: WayCounter, messages: &[u8]) {
     wait::until("it goes its way", wait::LONG, || {
         let before = way(&gateway.shared.metrics).get();
         client.send(messages).unwrap();
@@ -160,16 +153,14 @@ fn a_round_is_cut_once_and_its_text_looked_up_once_on_each_of_its_ways() {
     let (read, write) = ("SELECT v FROM t WHERE id = 1", "UPDATE t SET v = 2 WHERE id = 1");
     until(&gateway, &mut ann, |all| &all.ridden, &query(read));
     until(&gateway, &mut ann, |all| &all.batched, &query(write));
-    let mut counts =
-        |way: fn(&Metrics) -> &Counter, messages: &[u8]| gateway.counts(&mut ann, way, messages);
-    let (ridden, leased): (fn(&Metrics) -> &Counter, fn(&Metrics) -> &Counter) =
-        (|all| &all.ridden, |all| &all.leased);
-    let answered: fn(&Metrics) -> &Counter = |all| &all.answered;
+    let mut counts = |way: WayCounter, messages: &[u8]| gateway.counts(&mut ann, way, messages);
+    let (ridden, batched): (WayCounter, WayCounter) = (|all| &all.ridden, |all| &all.batched);
+    let (leased, answered): (WayCounter, WayCounter) = (|all| &all.leased, |all| &all.answered);
 
     assert_eq!(counts(ridden, &query(read)), (1, 1), "ride");
     assert_eq!(counts(ridden, &unnamed(read)), (1, 1), "ride");
-    assert_eq!(counts(|all| &all.batched, &query(write)), (1, 1), "batch");
-    assert_eq!(counts(|all| &all.batched, &unnamed(write)), (1, 1), "batch");
+    assert_eq!(counts(batched, &query(write)), (1, 1), "batch");
+    assert_eq!(counts(batched, &unnamed(write)), (1, 1), "batch");
     assert_eq!(counts(leased, &query("SELECT txid_current()")), (1, 1), "lease");
     assert_eq!(counts(leased, &unnamed("SELECT txid_current(), 1")), (1, 1), "lease");
     // A steady read that was never seen waits with its like for a server connection.

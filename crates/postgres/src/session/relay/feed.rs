@@ -35,6 +35,9 @@ impl Session {
         let sending = relay.sending.as_ref().map_or(0, |sending| sending.rest().len());
         let _stage = front.worker.pulse.enter_sized(&PARSE, sending + self.inbox.len());
         relay.waits = false;
+        if relay.elsewhere.is_some() {
+            return Ok(());
+        }
         while let Some(sending) = relay.sending.take().or_else(|| self.due(relay, server)) {
             if !self.feed_round(relay, server, sending)? {
                 return Ok(());
@@ -112,7 +115,6 @@ impl Session {
     fn has_to_wait_for_more(&self, relay: &mut Relay, server: &mut Connection) -> bool {
         relay.full = server.unsent() > AHEAD_MAX;
         relay.through > 0
-            || relay.elsewhere.is_some()
             || !relay.takes_more(self.pinned, server)
             || relay.full
             || self.has_to_hear(relay, server)
