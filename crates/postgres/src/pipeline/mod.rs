@@ -6,9 +6,10 @@
 //! own [`names`], the worker's [`statements`] and what that server has [`prepared`]; [`script`]
 //! goes through the answers, and [`point_errors`] tells errors as of the client's text.
 //! [`settings`] are what a connection takes on for its session, and [`shape`] is what a statement
-//! takes and gives.
+//! takes and gives. [`lease`] follows a client that has a server connection of its own.
 
 pub mod compose;
+pub mod lease;
 pub mod names;
 pub mod point_errors;
 pub mod prepared;

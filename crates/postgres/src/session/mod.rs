@@ -10,7 +10,6 @@
 
 mod batch;
 mod begin;
-mod effect;
 mod fly;
 mod inbox;
 mod lease;

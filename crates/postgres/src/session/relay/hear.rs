@@ -12,11 +12,12 @@ use super::state::{PortalsSway, Round};
 use crate::client::OUT_OF_STEP;
 use crate::connection::Known;
 use crate::lanes::is_for_another;
+use crate::pipeline::lease::effect;
 use crate::pipeline::point_errors;
 use crate::pipeline::prepared::DOUBTFUL;
 use crate::pipeline::script::Heard;
 use crate::plan::{Kind, Leaves, Plan, Unsettles};
-use crate::session::{Session, effect};
+use crate::session::Session;
 use crate::settings::Mode;
 use crate::slow::{self, Slow};
 

@@ -8,12 +8,13 @@ use wire::postgres::frontend::{Bind, Execute};
 
 use super::Relay;
 use crate::connection::Connection;
+use crate::pipeline::lease::effect;
 use crate::pipeline::settings::Change;
 use crate::pipeline::statements::Statement;
 use crate::plan::{Leaves, Plan, Unsettles};
 use crate::session::parts::spans;
 use crate::session::study::Known;
-use crate::session::{Session, effect};
+use crate::session::Session;
 
 impl Session {
     /// Takes note of what a Query will change.

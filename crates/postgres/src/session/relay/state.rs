@@ -11,7 +11,7 @@ use crate::connection::Connection;
 use crate::metrics::BackendLatencies;
 use crate::pipeline::settings::{Change, Setting};
 use crate::plan::{Leaves, Plan};
-use crate::session::effect;
+use crate::pipeline::lease::effect;
 use crate::session::listen::{Bound, Confirming, DivertedChange};
 use crate::session::study::Study;
 

@@ -1,0 +1,6 @@
+//! A client with a server connection of its own: what it and the server are in the middle of, and
+//! what follows from each message and each answer.
+//!
+//! Nothing in here reads or writes a socket, waits, or looks at a clock.
+
+pub mod effect;
