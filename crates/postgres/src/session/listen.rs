@@ -23,19 +23,9 @@ use super::relay::Relay;
 use super::{End, Session};
 use crate::connection::Connection;
 use crate::notify::{Confirmed, Joined, Listener};
+use crate::pipeline::lease::listening::{DivertedChange, ListenChange, leaves};
 use crate::pipeline::script::{Expect, Why};
 use crate::plan::{Deallocate, Discard, Kind, Plan};
-
-/// A change of what a client listens to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Listening {
-    /// To this channel too.
-    To(Box<str>),
-    /// To this one no longer; `None`: to nothing.
-    NotTo(Option<Box<str>>),
-    /// The session is to be as it was at its start, which it is but for this.
-    Discard,
-}
 
 /// What became of waiting for a LISTEN.
 enum Waited {
@@ -75,18 +65,10 @@ pub(super) struct BoundListening {
     is_run: bool,
 }
 
-/// What a LISTEN or UNLISTEN changes that the server does not get.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DivertedChange {
-    what: Listening,
-    /// Weir listens already, and the client did not before.
-    joined: bool,
-}
-
 /// The Bind of a LISTEN of a client that has a server connection.
 #[derive(Debug, Default)]
 pub(super) enum Confirming {
-    /// There is none.
+    /// No LISTEN is waited for.
     #[default]
     Nothing,
     /// It is not confirmed.
@@ -113,32 +95,17 @@ const LISTEN: &[u8] = b"C\0\0\0\x0bLISTEN\0";
 const UNLISTEN: &[u8] = b"C\0\0\0\x0dUNLISTEN\0";
 const DEALLOCATE: &[u8] = b"C\0\0\0\x0fDEALLOCATE\0";
 
-/// Whether a client that has joined a channel leaves it once all of these hold, or were undone. It
-/// joined at the LISTEN's Bind, so that a NotTo in front of that takes nothing away.
-fn leaves(changes: &[DivertedChange], channel: &str, holds: bool) -> bool {
-    let named = changes.iter().rev().find_map(|change| match &change.what {
-        Listening::To(of) => (**of == *channel).then_some(false),
-        Listening::NotTo(of) => {
-            let is_named = of.as_deref().is_none_or(|of| of == channel);
-            is_named.then_some(true)
-        }
-        Listening::Discard => None,
-    });
-    let joins = |change: &DivertedChange| {
-        change.joined && matches!(&change.what, Listening::To(of) if **of == *channel)
-    };
-    if holds { named == Some(true) } else { changes.iter().any(joins) }
-}
-
 impl Session {
     /// What a statement outside a transaction changes that Weir can change itself.
-    pub(super) fn listening(&self, plan: &Plan) -> Option<Listening> {
+    pub(super) fn listening(&self, plan: &Plan) -> Option<ListenChange> {
         match &plan.kind {
             Kind::Listen(channel) if self.can_listen(channel) => {
-                Some(Listening::To(channel.clone()))
+                Some(ListenChange::To(channel.clone()))
             }
-            Kind::Unlisten(channel) => Some(Listening::NotTo(channel.clone())),
-            Kind::Discard(Discard::All) if self.settings.is_as_begun() => Some(Listening::Discard),
+            Kind::Unlisten(channel) => Some(ListenChange::NotTo(channel.clone())),
+            Kind::Discard(Discard::All) if self.settings.is_as_begun() => {
+                Some(ListenChange::Discard)
+            }
             _ => None,
         }
     }
@@ -166,18 +133,18 @@ impl Session {
     /// Changes what the client listens to, as the round at the start of the inbox asks.
     pub(super) async fn change_listening(
         &mut self,
-        what: Listening,
+        what: ListenChange,
         len: usize,
     ) -> Result<(), End> {
         match what {
-            Listening::To(channel) => return self.listen(&channel, len).await,
-            Listening::NotTo(channel) => {
+            ListenChange::To(channel) => return self.listen(&channel, len).await,
+            ListenChange::NotTo(channel) => {
                 self.no_longer(channel.as_deref());
                 // What came before the answer is heard before it.
                 self.tell_mail()?;
                 self.answer("UNLISTEN", Status::Idle, len);
             }
-            Listening::Discard => {
+            ListenChange::Discard => {
                 self.no_longer(None);
                 self.tell_mail()?;
                 self.answer("DISCARD ALL", Status::Idle, len);
@@ -346,9 +313,9 @@ impl Session {
         }
         let Some(what) = self.listening(&plan) else { return Diverted::No };
         let completed = match &what {
-            Listening::Discard => return Diverted::No,
-            Listening::NotTo(_) => UNLISTEN,
-            Listening::To(channel) => {
+            ListenChange::Discard => return Diverted::No,
+            ListenChange::NotTo(_) => UNLISTEN,
+            ListenChange::To(channel) => {
                 if matches!(relay.confirming, Confirming::Nothing) {
                     relay.joined = !self.listener().has(channel);
                     relay.confirming = self.join(channel);
@@ -431,35 +398,6 @@ impl Session {
             Kind::Unlisten(channel) => self.no_longer(channel.as_deref()),
             Kind::Discard(Discard::All) => self.no_longer(None),
             _ => {}
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn to(channel: &str, joined: bool) -> DivertedChange {
-        DivertedChange { what: Listening::To(channel.into()), joined }
-    }
-
-    fn not_to(channel: Option<&str>) -> DivertedChange {
-        DivertedChange { what: Listening::NotTo(channel.map(Into::into)), joined: false }
-    }
-
-    #[test]
-    fn a_listen_behind_an_unlisten_of_the_same_round_holds() {
-        for unlisten in [not_to(Some("a")), not_to(None)] {
-            let round = [unlisten.clone(), to("a", false)];
-            assert!(!leaves(&round, "a", true) && !leaves(&round, "a", false));
-            let round = [to("a", true), unlisten.clone()];
-            assert!(leaves(&round, "a", true) && leaves(&round, "a", false));
-            let round = [to("a", false), unlisten.clone()];
-            assert!(leaves(&round, "a", true) && !leaves(&round, "a", false));
-            assert_eq!(
-                leaves(std::slice::from_ref(&unlisten), "b", true),
-                unlisten == not_to(None)
-            );
         }
     }
 }

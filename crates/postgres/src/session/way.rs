@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::Session;
 use super::begin::Begun;
-use super::listen::Listening;
 use super::summary::{self, Summary};
 use crate::lanes::Norm;
+use crate::pipeline::lease::listening::ListenChange;
 use crate::plan::{
     BeginForm, Deallocate, Directive, Isolation, Kind, Plan, Resting, SettingChange, names_moment,
 };
@@ -41,7 +41,7 @@ pub(super) enum Way {
     /// Nowhere: it says where this session's statements are to go.
     Route(Option<Route>),
     /// Nowhere: Weir listens for the client, or no longer does.
-    Listening(Listening),
+    Listening(ListenChange),
 }
 
 impl Session {

@@ -4,3 +4,4 @@
 //! Nothing in here reads or writes a socket, waits, or looks at a clock.
 
 pub mod effect;
+pub mod listening;

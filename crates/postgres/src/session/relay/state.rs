@@ -12,7 +12,8 @@ use crate::metrics::BackendLatencies;
 use crate::pipeline::settings::{Change, Setting};
 use crate::plan::{Leaves, Plan};
 use crate::pipeline::lease::effect;
-use crate::session::listen::{Bound, Confirming, DivertedChange};
+use crate::pipeline::lease::listening::DivertedChange;
+use crate::session::listen::{Bound, Confirming};
 use crate::session::study::Study;
 
 /// A round under way: what follows from it once it is answered.
