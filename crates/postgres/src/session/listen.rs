@@ -342,7 +342,7 @@ impl Session {
     }
 
     fn divert_deallocate(&self, relay: &mut Relay, status: Status, name: &str) -> Diverted {
-        if !relay.is_first() {
+        if !relay.has_first_round() {
             return Diverted::Waits;
         }
         if status == Status::Failed || self.client.names().get(name.as_bytes()).is_none() {

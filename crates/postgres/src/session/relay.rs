@@ -26,11 +26,11 @@ use super::{End, Session};
 use crate::backends::Standing;
 use crate::client::AHEAD_MAX;
 use crate::connection::{Connection, gives_rights, is_refused_for_good, refusal_of};
+use crate::pipeline::lease::rounds::PendingRound;
 use crate::pipeline::round::{Cut, cut, ends_within};
 use crate::pipeline::settings::Setting;
 use crate::settings::{Mode, Route};
 pub(super) use state::Relay;
-use state::Round;
 
 /// Turns in a row before the worker's other clients have theirs.
 const IN_A_ROW_MAX: u32 = 4;
@@ -166,7 +166,7 @@ impl Session {
     /// Where a client sends nothing more and the server waits for more of it, as amid a COPY, it is
     /// to hear so behind all that was sent, and ends that.
     fn ends_with_client(&self, relay: &Relay, server: &mut Connection) {
-        let waits = relay.within || relay.through > 0 || server.script.takes_data();
+        let waits = relay.rounds.is_within() || relay.through > 0 || server.script.takes_data();
         server.broken |= self.has_ended && waits && self.has_gone_out(relay, server);
     }
 
@@ -398,7 +398,7 @@ impl Session {
         self.client.names().undo_all();
         let why = error.map_or_else(|| "it closed the connection".to_owned(), |e| e.to_string());
         tracing::warn!(backend = server.backend.name(), why, "a server connection is gone");
-        let wrote = relay.wrote || relay.rounds.iter().any(Round::may_have_written);
+        let wrote = relay.wrote || relay.rounds.iter().any(PendingRound::may_have_written);
         let code = if wrote && !relay.rounds.is_empty() {
             sqlstate::OUTCOME_UNKNOWN
         } else {
@@ -409,7 +409,9 @@ impl Session {
         } else {
             "the server connection broke"
         };
-        if let Some(request) = relay.request.take().filter(|_| !relay.told && !relay.within) {
+        if let Some(request) =
+            relay.request.take().filter(|_| !relay.told && !relay.rounds.is_within())
+        {
             self.front.shared.metrics.repeated.inc();
             self.put_back(&request);
             self.only_primary = true;
@@ -427,7 +429,7 @@ impl Session {
             return Ok(());
         }
         // A client in a transaction, or within an answer, could not be told otherwise.
-        if relay.open || relay.within || relay.told || self.pinned {
+        if relay.open || relay.rounds.is_within() || relay.told || self.pinned {
             return Err(End::Refused(Refusal::fatal(code, what)));
         }
         for _ in 0..relay.rounds.len() {

@@ -5,3 +5,4 @@
 
 pub mod effect;
 pub mod listening;
+pub mod rounds;

@@ -73,7 +73,7 @@ impl Session {
     /// it is told to send them, or has many.
     fn has_to_hear(&self, relay: &mut Relay, server: &mut Connection) -> bool {
         relay.waits = server.script.under_way() >= ANSWERS_MAX;
-        if relay.waits && relay.within && !relay.flushed {
+        if relay.waits && relay.rounds.is_within() && !relay.flushed {
             put_flush(&mut server.out);
         }
         relay.flushed = relay.waits;
@@ -152,7 +152,7 @@ impl Session {
     /// its like has just failed in a batch: an error's position would count in what Weir has made.
     fn is_point(&self, relay: &Relay, server: &Connection, plan: &Plan, sql: &[u8]) -> bool {
         matches!(plan.kind, Kind::Write)
-            && !relay.within
+            && !relay.rounds.is_within()
             && !server.script.takes_data()
             && !relay.swayed
             && server.status != Status::Failed
@@ -168,8 +168,8 @@ impl Session {
         message: Frame<'_>,
         is_point: bool,
     ) {
-        if let Some(round) = relay.rounds.back_mut().filter(|_| is_point) {
-            round.point = Some(message.body.strip_suffix(&[0]).unwrap_or(message.body).into());
+        if is_point {
+            relay.rounds.is_point(message.body.strip_suffix(&[0]).unwrap_or(message.body));
         }
         let composed = self.composer(relay, server, |composer, out, script| {
             if !is_point {
@@ -284,7 +284,7 @@ fn goes_beside_copy(relay: &mut Relay, server: &mut Connection, tag: u8) -> Resu
 
 /// The client says goodbye; how many bytes of what it sent are dealt with by that.
 fn farewell(relay: &mut Relay, server: &mut Connection, bytes: &[u8]) -> Result<usize, End> {
-    if relay.within || server.script.takes_data() {
+    if relay.rounds.is_within() || server.script.takes_data() {
         // The server waits for more of the round as well: what came before the goodbye is done or
         // undone there, as it would be without Weir.
         put_terminate(&mut server.out);

@@ -187,7 +187,7 @@ impl Session {
         let Kind::Deallocate(Deallocate::Name(name)) = &plan.kind else {
             return Gate::Open;
         };
-        if relay.within || server.script.takes_data() {
+        if relay.rounds.is_within() || server.script.takes_data() {
             return Gate::Open;
         }
         if !server.script.is_idle() {

@@ -8,11 +8,12 @@ use wire::postgres::frame::HEADER_BYTES;
 use wire::postgres::{Refusal, message, sqlstate};
 
 use super::Relay;
-use super::state::{PortalsSway, Round};
+use super::state::PortalsSway;
 use crate::client::OUT_OF_STEP;
 use crate::connection::Known;
 use crate::lanes::is_for_another;
 use crate::pipeline::lease::effect;
+use crate::pipeline::lease::rounds::PendingRound;
 use crate::pipeline::point_errors;
 use crate::pipeline::prepared::DOUBTFUL;
 use crate::pipeline::script::Heard;
@@ -49,11 +50,10 @@ impl Session {
             Heard::Ready { swallowed: true, .. } => relay.restoring = known.is_restoring(),
             Heard::Ready { status, swallowed: false } => {
                 self.answered(relay, known, status);
-                relay.within &= !relay.rounds.is_empty();
                 relay.told = false;
             }
             Heard::Completed(tag) => self.completed(relay, known, tag),
-            Heard::CopyIn { syncs, of_query } => relay.copies(syncs, of_query),
+            Heard::CopyIn { syncs, of_query } => relay.rounds.copy(syncs, of_query),
             Heard::Unsettled { for_good } => {
                 // Nobody else ever has a connection on which an answer may still be under way.
                 self.pinned = true;
@@ -71,16 +71,12 @@ impl Session {
                 }
             }
             Heard::Refused(why) => {
-                relay.has_failed();
+                relay.rounds.fail();
                 self.database.count(|totals| totals.errors += 1);
                 let said = self.client.refused(why);
                 self.tell(relay, &said);
             }
-            Heard::LeftOut => {
-                // It and what follows it up to the Sync are one round.
-                relay.rounds.pop_front();
-                relay.has_failed();
-            }
+            Heard::LeftOut => relay.rounds.leave_out(),
             Heard::Failed { body, swallowed } => self.failed(relay, known, body, swallowed),
             Heard::PointFailed(body) => {
                 let point = relay.rounds.front_mut().and_then(|round| round.point.take());
@@ -135,7 +131,7 @@ impl Session {
 
     /// Whether the connection is the client's now.
     fn is_bound(&self, relay: &Relay) -> bool {
-        self.pinned || relay.open || relay.within || !relay.rounds.is_empty()
+        self.pinned || relay.open || !relay.rounds.is_empty()
     }
 
     /// A command was completed: what all prepared statements were is known by its tag alone, as
@@ -154,7 +150,7 @@ impl Session {
     }
 
     fn failed(&mut self, relay: &mut Relay, known: &mut Known<'_>, body: &[u8], swallowed: bool) {
-        relay.has_failed();
+        relay.rounds.fail();
         let Ok(fields) = Fields::read(body) else { return };
         let code = fields.code();
         if DOUBTFUL.contains(&code) {
@@ -175,7 +171,7 @@ impl Session {
 
     /// A round was answered: what it changed holds from now on.
     fn answered(&mut self, relay: &mut Relay, known: &mut Known<'_>, status: Status) {
-        let Some(round) = relay.rounds.pop_front() else {
+        let Some(round) = relay.rounds.answered() else {
             // More answers than questions: whatever follows would be taken for another's.
             known.give_up();
             return self.client.kill(Refusal::fatal(sqlstate::INTERNAL_ERROR, OUT_OF_STEP));
@@ -244,7 +240,13 @@ impl Session {
 
     /// `DISCARD ALL` was done. What was sent behind it, in this round from the plan at `from` on
     /// and in later ones, may leave something again; and some things it leaves as they are.
-    fn discarded(&mut self, relay: &Relay, known: &mut Known<'_>, round: &Round, from: usize) {
+    fn discarded(
+        &mut self,
+        relay: &Relay,
+        known: &mut Known<'_>,
+        round: &PendingRound,
+        from: usize,
+    ) {
         let later = || relay.rounds.iter();
         let pins = round.pins(from) || later().any(|round| round.pins(0));
         let stays = self.pinned && *known.leaves == Leaves::Lasting;
@@ -287,7 +289,7 @@ impl Session {
     }
 
     /// Learns how long a round ran, and counts it.
-    fn count(&self, relay: &mut Relay, round: &Round) {
+    fn count(&self, relay: &mut Relay, round: &PendingRound) {
         let Some(asked) = round.asked else { return };
         let ran = asked.elapsed();
         let queued = relay.wanted.take().map(|wanted| asked.saturating_duration_since(wanted));

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use wire::postgres::backend::Status;
 
 use super::Relay;
-use super::state::Round;
 use crate::connection::Connection;
+use crate::pipeline::lease::rounds::PendingRound;
 use crate::plan::{Asks, Kind, Plan, is_literal};
 use crate::session::Session;
 use crate::settings::Mode;
@@ -54,7 +54,7 @@ impl Drawn {
     }
 
     /// Adds what a round that was answered has drawn.
-    pub(super) fn answered(&mut self, round: &Round, swayed: bool, keeps: bool) {
+    pub(super) fn answered(&mut self, round: &PendingRound, swayed: bool, keeps: bool) {
         if !round.failed {
             round.drew.iter().for_each(|plan| self.add(plan, swayed));
             self.owns |= round.forgets_drawn;
@@ -125,13 +125,13 @@ impl Session {
         if status == Status::Failed || !(asks || sequences.may_ask || pins) {
             return LastValues::Own;
         }
-        let round = relay.rounds.back().filter(|_| relay.within);
+        let round = relay.rounds.open();
         let owns = relay.drawn.owns || round.is_some_and(|round| round.forgets_drawn);
         let is_sole = self.pinned || self.mode == Mode::Session;
         if owns && (is_sole || relay.drawn.may_have || sequences.asks_later || !asks) {
             return LastValues::Own;
         }
-        if !relay.is_first() {
+        if !relay.rounds.is_first() {
             return LastValues::Later;
         }
         if asks {
@@ -155,7 +155,7 @@ impl Session {
     /// Puts in front of a statement that is about to be run what makes the values of others
     /// unknown: in front of a Query, or within a round of the extended protocol.
     pub(super) fn forget_drawn(&self, relay: &mut Relay, server: &mut Connection, is_query: bool) {
-        if is_query && !relay.within {
+        if is_query && !relay.rounds.is_within() {
             return forget(relay, server);
         }
         self.composer(relay, server, |composer, out, script| {

@@ -12,9 +12,9 @@ use crate::pipeline::lease::effect;
 use crate::pipeline::settings::Change;
 use crate::pipeline::statements::Statement;
 use crate::plan::{Leaves, Plan, Unsettles};
+use crate::session::Session;
 use crate::session::parts::spans;
 use crate::session::study::Known;
-use crate::session::Session;
 
 impl Session {
     /// Takes note of what a Query will change.
@@ -128,8 +128,8 @@ impl Session {
             server.prepared.next_epoch();
         }
         let now = Instant::now();
-        relay.round().asked = Some(now);
-        relay.within = false;
+        relay.round();
+        relay.rounds.end(now);
         server.record.asked(now);
         let seen = self.client.seen();
         seen.asked.set(Some(now));

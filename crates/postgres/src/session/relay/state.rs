@@ -9,74 +9,12 @@ use crate::backends::Standing;
 use crate::catalogue::Unsettled;
 use crate::connection::Connection;
 use crate::metrics::BackendLatencies;
-use crate::pipeline::settings::{Change, Setting};
-use crate::plan::{Leaves, Plan};
-use crate::pipeline::lease::effect;
 use crate::pipeline::lease::listening::DivertedChange;
+use crate::pipeline::lease::rounds::{PendingRound, Rounds};
+use crate::pipeline::settings::{Change, Setting};
+use crate::plan::Plan;
 use crate::session::listen::{Bound, Confirming};
 use crate::session::study::Study;
-
-/// A round under way: what follows from it once it is answered.
-#[derive(Debug, Default)]
-pub(super) struct Round {
-    pub(super) plans: Vec<Rc<Plan>>,
-    /// Something in it was not looked into.
-    pub(super) unknown: bool,
-    pub(super) changes: Vec<Change>,
-    /// Those of its statements that change what the client listens to.
-    pub(super) listens: Vec<Rc<Plan>>,
-    /// The same of what the server did not get.
-    pub(super) diverted: Vec<DivertedChange>,
-    /// When it went out, or the one before it was answered.
-    pub(super) asked: Option<Instant>,
-    pub(super) failed: bool,
-    /// Those of its statements that were run as a whole as soon as they were bound, as it is.
-    pub(super) drew: Vec<Rc<Plan>>,
-    /// What others have drawn is forgotten in it.
-    pub(super) forgets_drawn: bool,
-    /// The client's text, where another one was sent for it.
-    pub(super) point: Option<Box<[u8]>>,
-}
-
-impl Round {
-    /// What was taken for the next round is a part of this one.
-    fn goes_on_with(&mut self, next: Self) {
-        let Self { plans, unknown, changes, listens, diverted, .. } = next;
-        let Self { asked, failed, drew, forgets_drawn, .. } = next;
-        self.diverted.extend(diverted);
-        self.plans.extend(plans);
-        self.unknown |= unknown;
-        self.changes.extend(changes);
-        self.listens.extend(listens);
-        self.asked = asked.or(self.asked);
-        self.failed |= failed;
-        self.drew.extend(drew);
-        self.forgets_drawn |= forgets_drawn;
-    }
-
-    /// What all of it from the plan at `from` on leaves on the connection.
-    pub(super) fn leaves(&self, from: usize) -> Leaves {
-        let unknown = if self.unknown { Leaves::Lasting } else { Leaves::Nothing };
-        let plans = self.plans.iter().skip(from);
-        plans.map(|plan| plan.effects.leaves).fold(unknown, Leaves::max)
-    }
-
-    /// Whether any of it from the plan at `from` on is for the client's own connection alone.
-    pub(super) fn pins(&self, from: usize) -> bool {
-        self.unknown || self.plans.iter().skip(from).any(|plan| effect::pins(plan))
-    }
-
-    /// Whether a part of it may hold although it has failed: of several statements one ended the
-    /// transaction that they had in common.
-    pub(super) fn may_have_committed(&self) -> bool {
-        self.plans.len() > 1 && self.plans.iter().any(|plan| effect::may_commit(plan))
-    }
-
-    /// Whether it may have changed data.
-    pub(super) fn may_have_written(&self) -> bool {
-        self.unknown || self.plans.iter().any(|plan| effect::may_write(plan))
-    }
-}
 
 /// Which portals of the open transaction are of statements that may change how what follows is
 /// read.
@@ -108,11 +46,9 @@ impl PortalsSway {
 #[derive(Debug, Default)]
 pub(in crate::session) struct Relay {
     /// Rounds that are not answered, the last one perhaps not whole.
-    pub(super) rounds: VecDeque<Round>,
+    pub(super) rounds: Rounds,
     /// What the client's next message is, where it is long.
     pub(super) study: Study,
-    /// The last round goes on: its Sync has not come.
-    pub(super) within: bool,
     /// Bytes to come of a message that goes out as it comes.
     pub(super) through: usize,
     /// That message goes nowhere: the server would leave it out.
@@ -224,7 +160,7 @@ impl Relay {
 
     /// Whether the client's next message may go out before what went out is answered.
     pub(super) fn takes_more(&self, pinned: bool, server: &Connection) -> bool {
-        self.within
+        self.rounds.is_within()
             || self.through > 0
             || server.script.takes_data()
             || (!self.restoring
@@ -243,39 +179,24 @@ impl Relay {
         None
     }
 
-    /// The server waits for the data of a COPY, with so many Syncs amid it: none of them has ended
-    /// a round. A Query's has ended all the same, and an Execute's goes on.
-    pub(super) fn copies(&mut self, syncs: u64, of_query: bool) {
-        for _ in 0..syncs {
-            let next = self.rounds.remove(1);
-            match (self.rounds.front_mut(), next) {
-                _ if of_query => {}
-                (Some(round), Some(next)) => round.goes_on_with(next),
-                _ => self.within = true,
-            }
-        }
-    }
-
     /// Whether the client has asked for nothing that is not answered.
     pub(in crate::session) fn is_quiet(&self) -> bool {
-        self.rounds.is_empty() && !self.within && self.through == 0
+        self.rounds.is_empty() && self.through == 0
     }
 
     /// Whether a transaction may be open that fails, or has failed, by a round under way.
     pub(super) fn may_have_failed(&self) -> bool {
-        let begins =
-            |round: &Round| round.unknown || round.plans.iter().any(|plan| effect::begins(plan));
-        !self.is_first() && (self.open || self.rounds.iter().any(begins))
+        !self.rounds.is_first() && (self.open || self.rounds.may_begin())
     }
 
     /// Whether all rounds but the one that goes on are answered.
-    pub(in crate::session) fn is_first(&self) -> bool {
-        self.rounds.len() <= usize::from(self.within)
+    pub(in crate::session) fn has_first_round(&self) -> bool {
+        self.rounds.is_first()
     }
 
     /// Whether the round that goes on has run a statement.
     pub(in crate::session) fn has_run(&self) -> bool {
-        self.rounds.back().is_some_and(|round| !round.plans.is_empty())
+        self.rounds.open().is_some_and(|round| !round.plans.is_empty())
     }
 
     /// Whether a transaction is open.
@@ -286,9 +207,7 @@ impl Relay {
     /// Whether the transaction goes on behind the round that was sent last, whatever becomes of
     /// that, or has failed.
     pub(super) fn goes_on(&self) -> bool {
-        let ends =
-            |round: &Round| round.unknown || round.plans.iter().any(|plan| effect::ends(plan));
-        self.open && !self.rounds.iter().any(ends)
+        self.open && !self.rounds.may_end()
     }
 
     /// A change of what the client listens to is Weir's own matter, and holds if the round does.
@@ -296,22 +215,12 @@ impl Relay {
         self.round().diverted.push(change);
     }
 
-    /// An error came.
-    pub(super) fn has_failed(&mut self) {
-        if let Some(round) = self.rounds.front_mut() {
-            round.failed = true;
-        }
-    }
-
-    pub(super) fn round(&mut self) -> &mut Round {
+    /// The round that goes on; where none does, a new one begins.
+    pub(super) fn round(&mut self) -> &mut PendingRound {
         self.begun = true;
-        if !self.within || self.rounds.is_empty() {
-            self.rounds.push_back(Round::default());
-            self.within = true;
+        if !self.rounds.is_within() {
             self.drawn.is_used();
         }
-        // There is one: it was just pushed, or is under way.
-        let last = self.rounds.len() - 1;
-        &mut self.rounds[last]
+        self.rounds.current()
     }
 }
