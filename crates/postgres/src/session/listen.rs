@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::Timeout;
 use wire::postgres::backend::Status;
 use wire::postgres::frame::Frame;
+use wire::postgres::frontend::Execute;
 use wire::postgres::{Refusal, sqlstate};
 
 use super::lease::GONE_TURN;
@@ -24,6 +25,7 @@ use super::{End, Session};
 use crate::connection::Connection;
 use crate::notify::{Confirmed, Joined, Listener};
 use crate::pipeline::lease::listening::{DivertedChange, ListenChange, leaves};
+use crate::pipeline::lease::portals::DivertedExecute;
 use crate::pipeline::script::{Expect, Why};
 use crate::plan::{Deallocate, Discard, Kind, Plan};
 
@@ -45,24 +47,6 @@ pub(super) enum Diverted {
     Done(Expect),
     /// The client hears why it is not done.
     Refused(Why),
-}
-
-/// What was bound last and the server did not get.
-#[derive(Debug)]
-pub(super) enum Bound {
-    /// A LISTEN or UNLISTEN.
-    Listening(BoundListening),
-    /// The DEALLOCATE of a statement that has another name there.
-    Deallocate(Box<str>),
-}
-
-/// A LISTEN or UNLISTEN in the unnamed portal.
-#[derive(Debug)]
-pub(super) struct BoundListening {
-    change: DivertedChange,
-    /// How its Execute is answered.
-    completed: &'static [u8],
-    is_run: bool,
 }
 
 /// The Bind of a LISTEN of a client that has a server connection.
@@ -91,8 +75,6 @@ impl Confirming {
 const UNNAMED_PORTAL: &[u8] = b"P\0";
 const BIND_COMPLETE: &[u8] = b"2\0\0\0\x04";
 const NO_DATA: &[u8] = b"n\0\0\0\x04";
-const LISTEN: &[u8] = b"C\0\0\0\x0bLISTEN\0";
-const UNLISTEN: &[u8] = b"C\0\0\0\x0dUNLISTEN\0";
 const DEALLOCATE: &[u8] = b"C\0\0\0\x0fDEALLOCATE\0";
 
 impl Session {
@@ -237,7 +219,7 @@ impl Session {
         status: Status,
         message: Frame<'_>,
     ) -> Diverted {
-        match (message.tag, &relay.diverted) {
+        match (message.tag, relay.portals.is_diverted(b"")) {
             // Of the unnamed portal, which the next Bind of it and the end of the transaction end.
             (b'B', _) => {
                 if message.body.first() == Some(&0)
@@ -247,11 +229,9 @@ impl Session {
                 }
                 self.divert_bind(relay, status, message.body)
             }
-            (b'D', Some(_)) if message.body == UNNAMED_PORTAL => {
-                Diverted::Done(Expect::Say(NO_DATA))
-            }
-            (b'E', Some(_)) if message.body.first() == Some(&0) => self.divert_execute(relay),
-            (b'C', Some(_)) if message.body == UNNAMED_PORTAL => {
+            (b'D', true) if message.body == UNNAMED_PORTAL => Diverted::Done(Expect::Say(NO_DATA)),
+            (b'E', true) => self.divert_execute(relay, message.body),
+            (b'C', true) if message.body == UNNAMED_PORTAL => {
                 self.divert_no_more(relay);
                 Diverted::No
             }
@@ -263,18 +243,16 @@ impl Session {
         }
     }
 
-    fn divert_execute(&mut self, relay: &mut Relay) -> Diverted {
-        match &mut relay.diverted {
-            Some(Bound::Listening(BoundListening { is_run: true, .. })) => {
-                Diverted::Refused(Why::HasRun)
-            }
-            Some(Bound::Listening(bound)) => {
-                bound.is_run = true;
-                let (completed, change) = (bound.completed, bound.change.clone());
+    fn divert_execute(&self, relay: &mut Relay, body: &[u8]) -> Diverted {
+        let Ok(run) = Execute::read(body) else { return Diverted::No };
+        match relay.portals.execute_diverted(run.portal) {
+            Some(DivertedExecute::HasRun) => Diverted::Refused(Why::HasRun),
+            Some(DivertedExecute::Listen(change)) => {
+                let completed = change.what.completed();
                 relay.diverts(change);
                 Diverted::Done(Expect::Say(completed))
             }
-            Some(Bound::Deallocate(name)) => {
+            Some(DivertedExecute::Deallocate(name)) => {
                 self.client.names().change(name.as_bytes(), None);
                 Diverted::Done(Expect::Deallocate(DEALLOCATE))
             }
@@ -284,10 +262,8 @@ impl Session {
 
     /// The unnamed portal is gone: what was not run is not done.
     fn divert_no_more(&mut self, relay: &mut Relay) {
-        if let Some(Bound::Listening(bound)) = relay.diverted.take()
-            && !bound.is_run
-        {
-            self.divert_ended(&[bound.change], false);
+        if let Some(change) = relay.portals.close_unnamed() {
+            self.divert_ended(&[change], false);
         }
     }
 
@@ -312,9 +288,9 @@ impl Session {
             return Diverted::No;
         }
         let Some(what) = self.listening(&plan) else { return Diverted::No };
-        let completed = match &what {
+        match &what {
             ListenChange::Discard => return Diverted::No,
-            ListenChange::NotTo(_) => UNLISTEN,
+            ListenChange::NotTo(_) => {}
             ListenChange::To(channel) => {
                 if matches!(relay.confirming, Confirming::Nothing) {
                     relay.joined = !self.listener().has(channel);
@@ -325,7 +301,7 @@ impl Session {
                         relay.confirming = waits;
                         return Diverted::Waits;
                     }
-                    Confirming::Ended(true) => LISTEN,
+                    Confirming::Ended(true) => {}
                     // The server is to listen itself.
                     Confirming::Ended(false) | Confirming::Nothing => {
                         self.no_longer(Some(channel));
@@ -333,11 +309,9 @@ impl Session {
                     }
                 }
             }
-        };
+        }
         let joined = std::mem::take(&mut relay.joined);
-        let change = DivertedChange { what, joined };
-        let bound = BoundListening { change, completed, is_run: false };
-        relay.diverted = Some(Bound::Listening(bound));
+        relay.portals.divert_listen(DivertedChange { what, joined });
         Diverted::Done(Expect::Say(BIND_COMPLETE))
     }
 
@@ -348,7 +322,7 @@ impl Session {
         if status == Status::Failed || self.client.names().get(name.as_bytes()).is_none() {
             return Diverted::No;
         }
-        relay.diverted = Some(Bound::Deallocate(name.into()));
+        relay.portals.divert_deallocate(name);
         Diverted::Done(Expect::Say(BIND_COMPLETE))
     }
 

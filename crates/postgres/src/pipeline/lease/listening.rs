@@ -20,6 +20,21 @@ pub struct DivertedChange {
     pub joined: bool,
 }
 
+const LISTEN: &[u8] = b"C\0\0\0\x0bLISTEN\0";
+const UNLISTEN: &[u8] = b"C\0\0\0\x0dUNLISTEN\0";
+const DISCARD: &[u8] = b"C\0\0\0\x10DISCARD ALL\0";
+
+impl ListenChange {
+    /// The CommandComplete that the client hears of it.
+    pub fn completed(&self) -> &'static [u8] {
+        match self {
+            Self::To(_) => LISTEN,
+            Self::NotTo(_) => UNLISTEN,
+            Self::Discard => DISCARD,
+        }
+    }
+}
+
 /// Whether a client that has joined a channel leaves it once all of these hold, or were undone. It
 /// joined at the LISTEN's Bind, so that a NotTo in front of that takes nothing away.
 pub fn leaves(changes: &[DivertedChange], channel: &str, holds: bool) -> bool {
@@ -47,6 +62,19 @@ mod tests {
 
     fn not_to(channel: Option<&str>) -> DivertedChange {
         DivertedChange { what: ListenChange::NotTo(channel.map(Into::into)), joined: false }
+    }
+
+    #[test]
+    fn a_change_is_completed_by_a_whole_message() {
+        for (change, tag) in [
+            (ListenChange::To("a".into()), "LISTEN"),
+            (ListenChange::NotTo(None), "UNLISTEN"),
+            (ListenChange::Discard, "DISCARD ALL"),
+        ] {
+            let mut said = Vec::new();
+            wire::postgres::backend::put_command_complete(&mut said, tag);
+            assert_eq!(change.completed(), said, "{tag}");
+        }
     }
 
     #[test]

@@ -5,4 +5,5 @@
 
 pub mod effect;
 pub mod listening;
+pub mod portals;
 pub mod rounds;

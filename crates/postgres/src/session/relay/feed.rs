@@ -186,7 +186,7 @@ impl Session {
             self.refuse_to_run(relay, server, Why::Malformed, false);
             return;
         }
-        if message.tag == b'E' && relay.bound_forgets {
+        if message.tag == b'E' && relay.portals.forgets() {
             relay.forgets = true;
             // What follows waits for its answer.
             put_flush(&mut server.out);

@@ -55,18 +55,13 @@ impl Session {
             b'F' => self.note_unknown(relay, server),
             b'S' => {
                 self.asked(relay, server);
-                (relay.bound_forgets, relay.bound_last) = (false, None);
+                relay.portals.end_round();
             }
             b'E' => {
-                let run = Execute::read(body).ok();
-                let bound = relay.bound_last.take();
-                let round = relay.round();
-                if let (Some((plan, portal)), Some(run)) = (bound, run)
-                    && *portal == *run.portal
-                {
-                    round.drew.push(plan);
-                }
-                if relay.portals_sway.has(Execute::read(body).ok().map(|run| run.portal)) {
+                let portal = Execute::read(body).ok().map(|run| run.portal);
+                let bound = relay.portals.execute(portal);
+                relay.round().drew.extend(bound);
+                if relay.portals_sway.has(portal) {
                     // What was prepared since it was bound was read before it is run.
                     self.sway(relay, server);
                 }
@@ -78,10 +73,9 @@ impl Session {
                 // What is bound counts as run: any portal may be, now or later in the transaction.
                 let bound = self.bound(body);
                 let sways = bound.as_ref().is_none_or(|(plan, _)| plan.effects.sways);
-                relay.portals_sway.bound(Bind::read(body).ok().map(|bind| bind.portal), sways);
-                relay.bound_forgets = bound.as_ref().is_some_and(|(plan, _)| effect::forgets(plan));
-                let portal = Bind::read(body).ok().map(|bind| bind.portal.into());
-                relay.bound_last = bound.as_ref().map(|(plan, _)| plan.clone()).zip(portal);
+                let portal = Bind::read(body).ok().map(|bind| bind.portal);
+                relay.portals_sway.bound(portal, sways);
+                relay.portals.bind(bound.as_ref().map(|(plan, _)| plan.clone()), portal);
                 match bound {
                     Some((plan, statement)) => {
                         self.note_plan(relay, server, &plan, &statement.sql);

@@ -10,10 +10,11 @@ use crate::catalogue::Unsettled;
 use crate::connection::Connection;
 use crate::metrics::BackendLatencies;
 use crate::pipeline::lease::listening::DivertedChange;
+use crate::pipeline::lease::portals::Portals;
 use crate::pipeline::lease::rounds::{PendingRound, Rounds};
 use crate::pipeline::settings::{Change, Setting};
 use crate::plan::Plan;
-use crate::session::listen::{Bound, Confirming};
+use crate::session::listen::Confirming;
 use crate::session::study::Study;
 
 /// Which portals of the open transaction are of statements that may change how what follows is
@@ -63,8 +64,8 @@ pub(in crate::session) struct Relay {
     pub(in crate::session) confirming: Confirming,
     /// The client did not listen to its channel before.
     pub(in crate::session) joined: bool,
-    /// What was bound last and the server did not get.
-    pub(in crate::session) diverted: Option<Bound>,
+    /// What stands in the client's portals.
+    pub(in crate::session) portals: Portals,
     /// A transaction has written.
     pub(super) wrote: bool,
     /// The command that was completed last was a COMMIT.
@@ -98,8 +99,6 @@ pub(in crate::session) struct Relay {
     pub(super) swayed: bool,
     /// What the client has drawn from sequences.
     pub(super) drawn: Drawn,
-    /// What was bound last, and to which portal, until something else comes.
-    pub(super) bound_last: Option<(Rc<Plan>, Box<[u8]>)>,
     /// The transaction changes who may log in where, or with which settings.
     pub(super) changes_logins: bool,
     /// Which portals are of statements that do.
@@ -108,9 +107,7 @@ pub(in crate::session) struct Relay {
     pub(super) request: Option<Rc<[u8]>>,
     /// Its answer is withheld.
     pub(super) withheld: bool,
-    /// What was bound last forgets all prepared statements.
-    pub(super) bound_forgets: bool,
-    /// A statement that does was sent: until all is answered nobody knows which names there are.
+    /// A statement was sent that forgets all prepared statements: until all is answered nobody knows which names there are.
     pub(super) forgets: bool,
     /// A statement was sent after which the server has to be given anew what the session began
     /// with: the next round waits until it was asked for that.
