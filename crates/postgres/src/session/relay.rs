@@ -26,6 +26,7 @@ use super::{End, Session};
 use crate::backends::Standing;
 use crate::client::AHEAD_MAX;
 use crate::connection::{Connection, gives_rights, is_refused_for_good, refusal_of};
+use crate::pipeline::lease::pause::Pause;
 use crate::pipeline::lease::rounds::PendingRound;
 use crate::pipeline::round::{Cut, cut, ends_within};
 use crate::pipeline::settings::Setting;
@@ -101,7 +102,7 @@ impl Session {
                 }
                 self.own_once_pinned(relay, server);
             }
-            if relay.through == 0 && !self.is_ending(server) {
+            if !relay.incoming.is_within() && !self.is_ending(server) {
                 server.settle_copy();
             }
             self.feed(relay, server)?;
@@ -166,7 +167,8 @@ impl Session {
     /// Where a client sends nothing more and the server waits for more of it, as amid a COPY, it is
     /// to hear so behind all that was sent, and ends that.
     fn ends_with_client(&self, relay: &Relay, server: &mut Connection) {
-        let waits = relay.rounds.is_within() || relay.through > 0 || server.script.takes_data();
+        let waits =
+            relay.rounds.is_within() || relay.incoming.is_within() || server.script.takes_data();
         server.broken |= self.has_ended && waits && self.has_gone_out(relay, server);
     }
 
@@ -178,7 +180,7 @@ impl Session {
 
     /// Whether all that the client has sent went out: what is left is no whole message.
     fn has_gone_out(&self, relay: &Relay, server: &Connection) -> bool {
-        let goes_on = relay.takes_more(self.pinned, server) && !relay.full && !relay.waits;
+        let goes_on = relay.takes_more(self.pinned, server) && relay.pause == Pause::Nothing;
         goes_on || self.inbox.is_empty()
     }
 
@@ -272,7 +274,7 @@ impl Session {
     fn limit(&self, relay: &mut Relay, waits: bool) -> Limit {
         let patience = &self.patience;
         let next: Limit = match (waits, relay.open) {
-            _ if relay.through > 0 || (waits && ends_within(&self.inbox)) => {
+            _ if relay.incoming.is_within() || (waits && ends_within(&self.inbox)) => {
                 patience.read.map(|limit| (limit, read_timeout as _))
             }
             (false, _) => patience.query.map(|limit| {
@@ -317,7 +319,7 @@ impl Session {
         match sent {
             Poll::Ready(Err(error)) => return Poll::Ready(Turn::ServerGone(Some(error))),
             // There is room again for what had to wait.
-            Poll::Ready(Ok(())) if std::mem::take(&mut relay.full) => {
+            Poll::Ready(Ok(())) if relay.pause.has_room() => {
                 return Poll::Ready(Turn::Heard);
             }
             _ => {}
@@ -351,7 +353,8 @@ impl Session {
             };
         }
         // Behind the last answer there is only a goodbye, or a message that will never be whole.
-        let is_done = self.inbox.is_empty() || (relay.rounds.is_empty() && !relay.waits);
+        let is_done =
+            self.inbox.is_empty() || (relay.rounds.is_empty() && !relay.pause.is_for_answers());
         if relay.leaving && server.unsent() == 0 && is_done {
             return Poll::Ready(Turn::ClientGone);
         }
@@ -383,7 +386,7 @@ impl Session {
     /// What waits for its turn is read no further than this; a client that goes away meanwhile is
     /// noticed when its answer is written.
     fn inbox_has_room(&self, relay: &Relay, server: &Connection) -> bool {
-        let goes_on = relay.takes_more(self.pinned, server) && !relay.waits;
+        let goes_on = relay.takes_more(self.pinned, server) && !relay.pause.is_for_answers();
         goes_on || self.inbox.len() < AHEAD_MAX
     }
 

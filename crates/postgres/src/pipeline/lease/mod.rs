@@ -4,6 +4,8 @@
 //! Nothing in here reads or writes a socket, waits, or looks at a clock.
 
 pub mod effect;
+pub mod incoming;
 pub mod listening;
+pub mod pause;
 pub mod portals;
 pub mod rounds;

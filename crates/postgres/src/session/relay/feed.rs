@@ -14,6 +14,8 @@ use super::hear::amid_copy;
 use crate::client::AHEAD_MAX;
 use crate::connection::Connection;
 use crate::pipeline::compose::{Composer, Found};
+use crate::pipeline::lease::incoming::Incoming;
+use crate::pipeline::lease::pause::Pause;
 use crate::pipeline::round::{Cut, HELD_MAX, cut};
 use crate::pipeline::script::{Admission, Expect, Fate, Script, Why};
 use crate::plan::{Kind, Plan};
@@ -27,37 +29,42 @@ const QUERY_HELD_MAX: usize = 4 * 1024 * 1024;
 /// Answers that are under way at most; what more the client asks for waits.
 const ANSWERS_MAX: usize = 16 * 1024;
 
+/// What becomes of what stands at the start of the client's input.
+enum Step {
+    /// So many bytes of it are dealt with.
+    Goes(usize),
+    /// It waits, or is no whole message.
+    Pauses(Pause),
+}
+
 impl Session {
     /// Puts what the client has sent onto the server connection, as far as it may go now.
     pub(super) fn feed(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
         let front = Rc::clone(&self.front);
         let _stage = front.worker.pulse.enter_sized(&PARSE, self.inbox.len());
         let inbox = std::mem::take(&mut self.inbox);
-        relay.waits = false;
         let mut at = 0;
         let fed = loop {
-            let rest = &inbox[at..];
-            if relay.through > 0 {
-                let n = relay.through.min(rest.len());
-                if !relay.drops {
-                    server.out.extend_from_slice(&rest[..n]);
-                }
-                relay.through -= n;
-                at += n;
+            let rest = relay.incoming.take(inbox.len() - at);
+            if rest.goes_out {
+                server.out.extend_from_slice(&inbox[at..at + rest.len]);
             }
-            relay.full = server.unsent() > AHEAD_MAX;
-            if relay.through > 0
-                || !relay.takes_more(self.pinned, server)
-                || relay.full
-                || self.has_to_hear(relay, server)
-            {
-                break Ok(());
-            }
-            match self.message(relay, server, &inbox[at..]) {
-                Ok(0) => break Ok(()),
-                Ok(n) => {
-                    at += n;
+            at += rest.len;
+            let step = match self.pause(relay, server) {
+                Some(why) => Ok(Step::Pauses(why)),
+                None => self.message(relay, server, &inbox[at..]),
+            };
+            match step {
+                Ok(Step::Goes(len)) => {
+                    at += len;
+                    relay.pause = Pause::Nothing;
                     relay.study = Study::Nothing;
+                }
+                Ok(Step::Pauses(why)) => {
+                    if relay.pause.becomes(why) && why.asks_for_answers(relay.rounds.is_within()) {
+                        put_flush(&mut server.out);
+                    }
+                    break Ok(());
                 }
                 Err(end) => break Err(end),
             }
@@ -69,29 +76,30 @@ impl Session {
         fed
     }
 
-    /// Whether so many answers are under way that no more are asked for. A server keeps them until
-    /// it is told to send them, or has many.
-    fn has_to_hear(&self, relay: &mut Relay, server: &mut Connection) -> bool {
-        relay.waits = server.script.under_way() >= ANSWERS_MAX;
-        if relay.waits && relay.rounds.is_within() && !relay.flushed {
-            put_flush(&mut server.out);
+    /// Why the client's next message, whatever it is, may not go out now.
+    fn pause(&self, relay: &Relay, server: &Connection) -> Option<Pause> {
+        if server.unsent() > AHEAD_MAX {
+            Some(Pause::Room)
+        } else if relay.incoming.is_within() || !relay.takes_more(self.pinned, server) {
+            Some(Pause::Nothing)
+        } else if server.script.under_way() >= ANSWERS_MAX {
+            Some(Pause::Many)
+        } else {
+            None
         }
-        relay.flushed = relay.waits;
-        relay.waits
     }
 
-    /// Puts one message, or the beginning of a long one, onto the server connection; how many bytes
-    /// that took, 0 while it is not whole.
+    /// Puts one message, or the beginning of a long one, onto the server connection.
     fn message(
         &mut self,
         relay: &mut Relay,
         server: &mut Connection,
         bytes: &[u8],
-    ) -> Result<usize, End> {
+    ) -> Result<Step, End> {
         let max = self.front.settings().max_message.len();
         let Header { tag, len } = match frame::header(bytes, max) {
             Ok(Some(header)) => header,
-            Ok(None) => return Ok(0),
+            Ok(None) => return Ok(Step::Pauses(Pause::Nothing)),
             Err(FrameError::TooLong { len, .. }) => return Err(End::too_large(bytes[0], len)),
             Err(FrameError::TooShort) => return Err(End::unknown_message(bytes[0])),
         };
@@ -100,24 +108,26 @@ impl Session {
             b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'S' | b'H' | b'F' | b'd' | b'c' | b'f' => {}
             _ => return Err(End::unknown_message(tag)),
         }
-        if !goes_beside_copy(relay, server, tag)? {
-            return Ok(0);
+        match server.script.admits(tag) {
+            Admission::Now => {}
+            Admission::Later => return Ok(Step::Pauses(Pause::Copy)),
+            Admission::Never => return Err(End::Refused(amid_copy())),
         }
         let Some(whole) = bytes.get(..len) else {
             let held_max = if tag == b'Q' { QUERY_HELD_MAX } else { HELD_MAX };
             let streams = matches!(tag, b'd' | b'Q' | b'F') && len > held_max;
-            return Ok(if streams { self.begin_long(relay, server, tag, bytes, len) } else { 0 });
+            return Ok(match streams {
+                true => self.begin_long(relay, server, tag, bytes, len),
+                false => Step::Pauses(Pause::Nothing),
+            });
         };
         let message = Frame { tag, body: &whole[frame::HEADER_BYTES..], whole };
         match self.passes(relay, server, message) {
             Gate::Open => {}
-            Gate::Waits => {
-                relay.waits = true;
-                return Ok(0);
-            }
-            Gate::Done => return Ok(len),
+            Gate::Waits => return Ok(Step::Pauses(Pause::Message)),
+            Gate::Done => return Ok(Step::Goes(len)),
         }
-        let Ok(known) = relay.study.of(message) else { return Ok(0) };
+        let Ok(known) = relay.study.of(message) else { return Ok(Step::Pauses(Pause::Nothing)) };
         let sql = message.body.strip_suffix(&[0]).unwrap_or(message.body);
         let plan = (tag == b'Q').then(|| match &known {
             Some(known) => self.plan_of(known),
@@ -125,11 +135,8 @@ impl Session {
         });
         match self.may_run(relay, server, message, plan.as_ref()) {
             Gate::Open => {}
-            Gate::Waits => {
-                relay.waits = true;
-                return Ok(0);
-            }
-            Gate::Done => return Ok(len),
+            Gate::Waits => return Ok(Step::Pauses(Pause::Message)),
+            Gate::Done => return Ok(Step::Goes(len)),
         }
         let is_point = plan.as_deref().is_some_and(|plan| self.is_point(relay, server, plan, sql));
         match plan {
@@ -138,12 +145,12 @@ impl Session {
             None if tag == b'B' => {
                 self.compose(relay, server, message, is_point);
                 self.note(relay, server, tag, message.body);
-                return Ok(len);
+                return Ok(Step::Goes(len));
             }
             None => self.note(relay, server, tag, message.body),
         }
         self.compose(relay, server, message, is_point);
-        Ok(len)
+        Ok(Step::Goes(len))
     }
 
     /// Whether a Query is sent as a point statement. Not a read: the server would not tell what it
@@ -245,10 +252,9 @@ impl Session {
         tag: u8,
         bytes: &[u8],
         len: usize,
-    ) -> usize {
-        // What the server would leave out goes nowhere.
-        relay.drops = server.script.is_skipping();
-        if tag != b'd' && !relay.drops {
+    ) -> Step {
+        let goes_out = !server.script.is_skipping();
+        if tag != b'd' && goes_out {
             self.note_unknown(relay, server);
             self.hide_prepared(relay, server);
             if tag == b'Q' {
@@ -256,46 +262,28 @@ impl Session {
             }
             server.script.expect(Expect::Query(Fate::Pass));
         }
-        if !relay.drops {
+        if goes_out {
             server.out.extend_from_slice(bytes);
         }
-        relay.through = len - bytes.len();
-        bytes.len()
+        relay.incoming = Incoming::of_long(len - bytes.len(), goes_out);
+        Step::Goes(bytes.len())
     }
 }
 
-/// Whether a message of this kind may go out now, a COPY being under way or not.
-fn goes_beside_copy(relay: &mut Relay, server: &mut Connection, tag: u8) -> Result<bool, End> {
-    let admission = server.script.admits(tag);
-    let was_flushed = std::mem::replace(&mut relay.copy_flushed, admission == Admission::Later);
-    match admission {
-        Admission::Now => Ok(true),
-        Admission::Later => {
-            // Without a Sync behind the data the server keeps its answer to an Execute.
-            if !was_flushed {
-                put_flush(&mut server.out);
-            }
-            relay.waits = true;
-            Ok(false)
-        }
-        Admission::Never => Err(End::Refused(amid_copy())),
-    }
-}
-
-/// The client says goodbye; how many bytes of what it sent are dealt with by that.
-fn farewell(relay: &mut Relay, server: &mut Connection, bytes: &[u8]) -> Result<usize, End> {
+/// The client says goodbye, which takes all that it has sent along.
+fn farewell(relay: &mut Relay, server: &mut Connection, bytes: &[u8]) -> Result<Step, End> {
     if relay.rounds.is_within() || server.script.takes_data() {
         // The server waits for more of the round as well: what came before the goodbye is done or
         // undone there, as it would be without Weir.
         put_terminate(&mut server.out);
         server.broken = true;
         relay.leaving = true;
-        return Ok(bytes.len());
+        return Ok(Step::Goes(bytes.len()));
     }
     if !relay.rounds.is_empty() || server.unsent() > 0 {
         // What was sent before it is answered first.
         relay.leaving = true;
-        return Ok(0);
+        return Ok(Step::Pauses(Pause::Nothing));
     }
     Err(End::Terminated)
 }

@@ -9,7 +9,9 @@ use crate::backends::Standing;
 use crate::catalogue::Unsettled;
 use crate::connection::Connection;
 use crate::metrics::BackendLatencies;
+use crate::pipeline::lease::incoming::Incoming;
 use crate::pipeline::lease::listening::DivertedChange;
+use crate::pipeline::lease::pause::Pause;
 use crate::pipeline::lease::portals::Portals;
 use crate::pipeline::lease::rounds::{PendingRound, Rounds};
 use crate::pipeline::settings::{Change, Setting};
@@ -50,10 +52,8 @@ pub(in crate::session) struct Relay {
     pub(super) rounds: Rounds,
     /// What the client's next message is, where it is long.
     pub(super) study: Study,
-    /// Bytes to come of a message that goes out as it comes.
-    pub(super) through: usize,
-    /// That message goes nowhere: the server would leave it out.
-    pub(super) drops: bool,
+    /// How the bytes are taken that the client sends next.
+    pub(super) incoming: Incoming,
     /// Statements whose Parse went out in this round.
     pub(super) fresh: Vec<u64>,
     /// Changes of settings in the open transaction.
@@ -82,14 +82,8 @@ pub(in crate::session) struct Relay {
     pub(super) dismissed: bool,
     /// Something went out.
     pub(super) begun: bool,
-    /// What the client sends waits until the server has taken more.
-    pub(super) full: bool,
-    /// It waits for answers.
-    pub(super) waits: bool,
-    /// So many are under way that the server was asked for them.
-    pub(super) flushed: bool,
-    /// What comes behind a COPY waits for its answer, for which the server was asked.
-    pub(super) copy_flushed: bool,
+    /// Why what the client sends goes no further for now.
+    pub(super) pause: Pause,
     /// The client has said goodbye, and is still to have its answers.
     pub(super) leaving: bool,
     /// What may have been changed in the transaction's settings is not followed.
@@ -107,7 +101,8 @@ pub(in crate::session) struct Relay {
     pub(super) request: Option<Rc<[u8]>>,
     /// Its answer is withheld.
     pub(super) withheld: bool,
-    /// A statement was sent that forgets all prepared statements: until all is answered nobody knows which names there are.
+    /// A statement was sent that forgets all prepared statements: until all is answered nobody
+    /// knows which names there are.
     pub(super) forgets: bool,
     /// A statement was sent after which the server has to be given anew what the session began
     /// with: the next round waits until it was asked for that.
@@ -158,7 +153,7 @@ impl Relay {
     /// Whether the client's next message may go out before what went out is answered.
     pub(super) fn takes_more(&self, pinned: bool, server: &Connection) -> bool {
         self.rounds.is_within()
-            || self.through > 0
+            || self.incoming.is_within()
             || server.script.takes_data()
             || (!self.restoring
                 && (self.rounds.is_empty() || ((self.open || pinned) && !self.resets)))
@@ -178,7 +173,7 @@ impl Relay {
 
     /// Whether the client has asked for nothing that is not answered.
     pub(in crate::session) fn is_quiet(&self) -> bool {
-        self.rounds.is_empty() && self.through == 0
+        self.rounds.is_empty() && !self.incoming.is_within()
     }
 
     /// Whether a transaction may be open that fails, or has failed, by a round under way.
