@@ -27,6 +27,7 @@ use crate::backends::Standing;
 use crate::client::AHEAD_MAX;
 use crate::connection::{Connection, gives_rights, is_refused_for_good, refusal_of};
 use crate::pipeline::lease::pause::Pause;
+use crate::pipeline::lease::reply::Reply;
 use crate::pipeline::lease::rounds::PendingRound;
 use crate::pipeline::round::{Cut, cut, ends_within};
 use crate::pipeline::settings::Setting;
@@ -228,7 +229,9 @@ impl Session {
 
     /// What ends the two at once.
     fn check(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
-        relay.withheld &= !relay.rounds.is_empty();
+        if relay.rounds.is_empty() {
+            relay.reply.is_over();
+        }
         if let Some(body) = server.own_error.take() {
             // What the client sent behind it has run without it, or not at all.
             server.broken = true;
@@ -412,9 +415,7 @@ impl Session {
         } else {
             "the server connection broke"
         };
-        if let Some(request) =
-            relay.request.take().filter(|_| !relay.told && !relay.rounds.is_within())
-        {
+        if let Some(request) = relay.reply.hand_over().filter(|_| !relay.rounds.is_within()) {
             self.front.shared.metrics.repeated.inc();
             self.put_back(&request);
             self.only_primary = true;
@@ -423,7 +424,7 @@ impl Session {
         if wrote {
             self.last_write = self.front.backends.note_write();
         }
-        if relay.dismissed {
+        if relay.reply == Reply::Dismissed {
             return Err(End::Gone);
         }
         let is_quiet = relay.is_quiet() && !relay.open && !self.pinned;
@@ -432,7 +433,7 @@ impl Session {
             return Ok(());
         }
         // A client in a transaction, or within an answer, could not be told otherwise.
-        if relay.open || relay.rounds.is_within() || relay.told || self.pinned {
+        if relay.open || relay.rounds.is_within() || relay.reply == Reply::Told || self.pinned {
             return Err(End::Refused(Refusal::fatal(code, what)));
         }
         for _ in 0..relay.rounds.len() {

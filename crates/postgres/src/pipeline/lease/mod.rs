@@ -8,4 +8,5 @@ pub mod incoming;
 pub mod listening;
 pub mod pause;
 pub mod portals;
+pub mod reply;
 pub mod rounds;

@@ -13,6 +13,7 @@ use crate::client::OUT_OF_STEP;
 use crate::connection::Known;
 use crate::lanes::is_for_another;
 use crate::pipeline::lease::effect;
+use crate::pipeline::lease::reply::Telling;
 use crate::pipeline::lease::rounds::PendingRound;
 use crate::pipeline::point_errors;
 use crate::pipeline::prepared::DOUBTFUL;
@@ -21,10 +22,6 @@ use crate::plan::{Kind, Leaves, Plan, Unsettles};
 use crate::session::Session;
 use crate::settings::Mode;
 use crate::slow::{self, Slow};
-
-/// So much of a reply is kept back while it may turn out to be an error that is for another server.
-/// A server sends nothing earlier either: that is its own buffer (`pqcomm.c`).
-const EARLY_MAX: usize = 8192;
 
 /// Changes of settings that are followed in one transaction; past that the client keeps its server.
 const PENDING_MAX: usize = 256;
@@ -50,7 +47,6 @@ impl Session {
             Heard::Ready { swallowed: true, .. } => relay.restoring = known.is_restoring(),
             Heard::Ready { status, swallowed: false } => {
                 self.answered(relay, known, status);
-                relay.told = false;
             }
             Heard::Completed(tag) => self.completed(relay, known, tag),
             Heard::CopyIn { syncs, of_query } => relay.rounds.copy(syncs, of_query),
@@ -66,7 +62,7 @@ impl Session {
             Heard::Name(outcome) => {
                 let mut names = self.client.names();
                 names.heard(outcome);
-                if relay.request.is_none() {
+                if !relay.reply.may_go_elsewhere() {
                     names.settle();
                 }
             }
@@ -96,26 +92,25 @@ impl Session {
 
     /// Passes on what the server said, unless it may still have to be withheld.
     fn tell(&mut self, relay: &mut Relay, bytes: &[u8]) {
-        if relay.withheld {
+        if relay.reply.is_withheld() {
             return;
         }
         if !relay.restores.is_empty() || relay.restoring {
             // The end of the round, in front of which it hears what is restored.
             return relay.held.extend_from_slice(bytes);
         }
-        if relay.request.is_some() {
-            if relay.early.len() + bytes.len() <= EARLY_MAX {
-                return relay.early.extend_from_slice(bytes);
+        match relay.reply.tell(bytes, !relay.rounds.is_empty()) {
+            Telling::Nothing => {}
+            Telling::After { early, settles } => {
+                if settles {
+                    self.client.names().settle();
+                }
+                if early.is_empty() {
+                    self.client.outlet.send(bytes);
+                } else {
+                    self.client.outlet.send_parts(&[&early, bytes]);
+                }
             }
-            relay.request = None;
-            self.client.names().settle();
-        }
-        relay.told = !relay.rounds.is_empty();
-        if relay.early.is_empty() {
-            self.client.outlet.send(bytes);
-        } else {
-            let early = std::mem::take(&mut relay.early);
-            self.client.outlet.send_parts(&[&early, bytes]);
         }
     }
 
@@ -156,12 +151,12 @@ impl Session {
         if DOUBTFUL.contains(&code) {
             known.prepared.next_epoch();
         }
-        if swallowed || relay.told || relay.request.is_none() || !is_for_another(code, true) {
-            relay.dismissed |= !swallowed && fields.is_fatal();
-            self.database.count(|totals| totals.errors += u64::from(!swallowed));
+        if swallowed {
             return;
         }
-        relay.withheld = true;
+        if !relay.reply.fail(is_for_another(code, true), fields.is_fatal()) {
+            return self.database.count(|totals| totals.errors += 1);
+        }
         if code == sqlstate::READ_ONLY_TRANSACTION.as_bytes()
             && let Some(round) = relay.rounds.front()
         {
@@ -176,9 +171,8 @@ impl Session {
             known.give_up();
             return self.client.kill(Refusal::fatal(sqlstate::INTERNAL_ERROR, OUT_OF_STEP));
         };
-        let request = relay.request.take();
-        if relay.withheld {
-            relay.early.clear();
+        let request = relay.reply.end();
+        if relay.reply.is_withheld() {
             self.client.names().undo_all();
             if let Some(request) = request {
                 self.front.shared.metrics.repeated.inc();

@@ -13,6 +13,7 @@ use crate::pipeline::lease::incoming::Incoming;
 use crate::pipeline::lease::listening::DivertedChange;
 use crate::pipeline::lease::pause::Pause;
 use crate::pipeline::lease::portals::Portals;
+use crate::pipeline::lease::reply::Reply;
 use crate::pipeline::lease::rounds::{PendingRound, Rounds};
 use crate::pipeline::settings::{Change, Setting};
 use crate::plan::Plan;
@@ -74,12 +75,8 @@ pub(in crate::session) struct Relay {
     pub(super) open: bool,
     /// Since when, where that is limited.
     pub(super) since: Option<Instant>,
-    /// Bytes of the reply under way were passed on.
-    pub(super) told: bool,
-    /// What came of the first reply, while it may still be withheld.
-    pub(super) early: Vec<u8>,
-    /// The client has heard from the server itself why it closes the connection.
-    pub(super) dismissed: bool,
+    /// How much of the reply under way the client has been told.
+    pub(super) reply: Reply,
     /// Something went out.
     pub(super) begun: bool,
     /// Why what the client sends goes no further for now.
@@ -97,10 +94,6 @@ pub(in crate::session) struct Relay {
     pub(super) changes_logins: bool,
     /// Which portals are of statements that do.
     pub(super) portals_sway: PortalsSway,
-    /// The first round, to be asked of the primary should a replica not answer it.
-    pub(super) request: Option<Rc<[u8]>>,
-    /// Its answer is withheld.
-    pub(super) withheld: bool,
     /// A statement was sent that forgets all prepared statements: until all is answered nobody
     /// knows which names there are.
     pub(super) forgets: bool,
@@ -137,7 +130,7 @@ impl Relay {
         latencies: Rc<BackendLatencies>,
     ) -> Self {
         Self {
-            request,
+            reply: Reply::new(request),
             wanted: Some(wanted),
             on_replica: server.backend.standing() == Standing::Replica,
             latencies: Some(latencies),
