@@ -28,6 +28,7 @@ use crate::client::AHEAD_MAX;
 use crate::connection::{Connection, gives_rights, is_refused_for_good, refusal_of};
 use crate::pipeline::lease::pause::Pause;
 use crate::pipeline::lease::reply::Reply;
+use crate::pipeline::lease::restore::RestoreStep;
 use crate::pipeline::lease::rounds::PendingRound;
 use crate::pipeline::round::{Cut, cut, ends_within};
 use crate::pipeline::settings::Setting;
@@ -153,15 +154,11 @@ impl Session {
     /// Asks for what is to be brought back next; behind the last of it the client hears what was
     /// held.
     fn goes_on_restoring(&self, relay: &mut Relay, server: &mut Connection) {
-        if relay.restoring {
-            return;
-        }
-        if let Some(begun) = relay.restores.pop_front() {
+        match relay.restore.next() {
             // The round that resets has not failed, so neither has its transaction.
-            relay.restoring = true;
-            server.ask_to_restore(begun, relay.open);
-        } else if !relay.held.is_empty() {
-            self.client.outlet.send(&std::mem::take(&mut relay.held));
+            Some(RestoreStep::Ask(begun)) => server.ask_to_restore(begun, relay.open),
+            Some(RestoreStep::Tell(held)) => self.client.outlet.send(&held),
+            None => {}
         }
     }
 
@@ -203,16 +200,16 @@ impl Session {
         if !is_refused_for_good(&refusal) && !relay.open && !self.pinned {
             // An error of the moment: it is given the settings on its next connection.
             server.broken = true;
-            self.client.outlet.send(&std::mem::take(&mut relay.held));
+            self.client.outlet.send(&relay.restore.take_held());
             return Ok(true);
         }
         let mut fatal = !is_refused_for_good(&refusal);
         if relay.open && !fatal {
             // What the client asks next waits for that, as for what restores.
-            relay.restoring = true;
+            relay.restore.ask();
             server.ask_to_undo_restore();
         }
-        if !fatal && let Some(Setting { name, .. }) = relay.is_not_restored(begun) {
+        if !fatal && let Some(Setting { name, .. }) = relay.restore.refuse(begun) {
             fatal = gives_rights(&name);
             match relay.open {
                 true => self.settings.not_begun_with(&name),

@@ -9,4 +9,5 @@ pub mod listening;
 pub mod pause;
 pub mod portals;
 pub mod reply;
+pub mod restore;
 pub mod rounds;

@@ -37,14 +37,16 @@ impl Session {
         match heard {
             Heard::Bytes(bytes) => self.tell(relay, bytes),
             Heard::Aside(bytes) => self.tell_aside(relay, known, bytes),
-            Heard::Parameter(body) if relay.restoring => {
+            Heard::Parameter(body) if relay.restore.is_under_way() => {
                 let mut out = Vec::with_capacity(body.len() + HEADER_BYTES);
                 message(&mut out, b'S', |out| out.extend_from_slice(body));
                 self.client.outlet.send(&out);
                 self.is_told(body);
             }
             Heard::Parameter(body) if self.is_bound(relay) => self.is_told(body),
-            Heard::Ready { swallowed: true, .. } => relay.restoring = known.is_restoring(),
+            Heard::Ready { swallowed: true, .. } => {
+                relay.restore.own_answered(known.is_restoring());
+            }
             Heard::Ready { status, swallowed: false } => {
                 self.answered(relay, known, status);
             }
@@ -92,12 +94,9 @@ impl Session {
 
     /// Passes on what the server said, unless it may still have to be withheld.
     fn tell(&mut self, relay: &mut Relay, bytes: &[u8]) {
-        if relay.reply.is_withheld() {
+        // The end of the round that has reset something the client hears behind what is restored.
+        if relay.reply.is_withheld() || relay.restore.hold(bytes) {
             return;
-        }
-        if !relay.restores.is_empty() || relay.restoring {
-            // The end of the round, in front of which it hears what is restored.
-            return relay.held.extend_from_slice(bytes);
         }
         match relay.reply.tell(bytes, !relay.rounds.is_empty()) {
             Telling::Nothing => {}
@@ -182,7 +181,7 @@ impl Session {
             return;
         }
         self.client.names().settle();
-        relay.resets &= !relay.rounds.is_empty();
+        relay.restore.round_answered(relay.rounds.is_empty());
         self.front.shared.metrics.leased.inc();
         // The next one's time begins now, if it was sent before.
         if let Some(next) = relay.rounds.front_mut().and_then(|next| next.asked.as_mut()) {
@@ -206,7 +205,7 @@ impl Session {
         self.divert_ended(&round.diverted, !round.failed);
         if !round.failed {
             let begun = round.changes.iter().map(|change| self.settings.begun_with(change));
-            relay.restores.extend(begun.filter(|begun| !begun.is_empty()));
+            begun.for_each(|begun| relay.restore.want(begun));
             relay.pending.extend(round.changes);
             if relay.pending.len() > PENDING_MAX {
                 relay.tangled = true;

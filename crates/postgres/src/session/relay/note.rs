@@ -183,7 +183,9 @@ impl Session {
     /// Takes note of what a statement changes in the settings.
     fn note_change(&self, relay: &mut Relay, plan: &Rc<Plan>) {
         let Some(change) = effect::change(plan) else { return };
-        relay.resets |= !self.settings.begun_with(&change).is_empty();
+        if !self.settings.begun_with(&change).is_empty() {
+            relay.restore.await_round();
+        }
         relay.round().changes.push(change);
     }
 

@@ -1,6 +1,5 @@
 //! What a client and its server connection are in the middle of.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -14,8 +13,9 @@ use crate::pipeline::lease::listening::DivertedChange;
 use crate::pipeline::lease::pause::Pause;
 use crate::pipeline::lease::portals::Portals;
 use crate::pipeline::lease::reply::Reply;
+use crate::pipeline::lease::restore::Restore;
 use crate::pipeline::lease::rounds::{PendingRound, Rounds};
-use crate::pipeline::settings::{Change, Setting};
+use crate::pipeline::settings::Change;
 use crate::plan::Plan;
 use crate::session::listen::Confirming;
 use crate::session::study::Study;
@@ -97,17 +97,8 @@ pub(in crate::session) struct Relay {
     /// A statement was sent that forgets all prepared statements: until all is answered nobody
     /// knows which names there are.
     pub(super) forgets: bool,
-    /// A statement was sent after which the server has to be given anew what the session began
-    /// with: the next round waits until it was asked for that.
-    pub(super) resets: bool,
-    /// The client has reset what it had begun with: the server, which was opened without, gets it
-    /// anew, by one Query for each of these.
-    pub(super) restores: VecDeque<Vec<Setting>>,
-    /// One is under way, and the client hears what it changes. What the client asks next waits: it
-    /// would be read without, should the server refuse it.
-    pub(super) restoring: bool,
-    /// What the client hears behind that.
-    pub(super) held: Vec<u8>,
+    /// How far the server is with getting back what the session began with.
+    pub(super) restore: Restore,
     /// A statement that changes the catalogue went out, and its transaction has not ended.
     pub(super) unsettled: Option<Unsettled>,
     /// Since when the first round wants a server, until it is answered.
@@ -148,20 +139,7 @@ impl Relay {
         self.rounds.is_within()
             || self.incoming.is_within()
             || server.script.takes_data()
-            || (!self.restoring
-                && (self.rounds.is_empty() || ((self.open || pinned) && !self.resets)))
-    }
-
-    /// The server did not bring back these, which were asked for together: they are asked for one
-    /// by one. The one that was asked for alone is returned.
-    pub(super) fn is_not_restored(&mut self, mut begun: Vec<Setting>) -> Option<Setting> {
-        if begun.len() == 1 {
-            return begun.pop();
-        }
-        for setting in begun.into_iter().rev() {
-            self.restores.push_front(vec![setting]);
-        }
-        None
+            || self.restore.lets_pass(self.rounds.is_empty(), self.open || pinned)
     }
 
     /// Whether the client has asked for nothing that is not answered.
