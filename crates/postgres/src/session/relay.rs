@@ -30,6 +30,7 @@ use crate::pipeline::lease::pause::Pause;
 use crate::pipeline::lease::reply::Reply;
 use crate::pipeline::lease::restore::RestoreStep;
 use crate::pipeline::lease::rounds::PendingRound;
+use crate::pipeline::lease::transaction::Transaction;
 use crate::pipeline::round::{Cut, cut, ends_within};
 use crate::pipeline::settings::Setting;
 use crate::settings::{Mode, Route};
@@ -77,8 +78,7 @@ impl Session {
                     server.ask("SELECT");
                 }
             }
-            relay.open = true;
-            relay.since = Some(begun.since);
+            relay.transaction = Transaction::begun(begun.since);
         }
         let end = self.turns(&mut relay, server).await;
         // A round without its Sync is undone with its connection, and kept by any next message.
@@ -93,7 +93,7 @@ impl Session {
             if self.mail_may_go_beside(relay, server) {
                 self.tell_mail()?;
             }
-            if relay.begun && relay.is_over(server) && !relay.open && !self.is_ending(server) {
+            if relay.begun && relay.is_over(server) && !relay.is_open() && !self.is_ending(server) {
                 if server.settings.as_ref() != Some(&self.applied) {
                     // Under another search_path a text may mean something else.
                     server.prepared.next_epoch();
@@ -116,7 +116,7 @@ impl Session {
             self.answer_invented(relay, server);
             let waits = relay.rounds.is_empty() && server.unsent() == 0;
             let limit = self.limit(relay, waits);
-            let kept = relay.drawn.kept().filter(|_| !self.pinned && !relay.open && waits);
+            let kept = relay.drawn.kept().filter(|_| !self.pinned && !relay.is_open() && waits);
             let turn = poll_fn(|cx| {
                 let turn = self.poll_turn(relay, server, cx);
                 in_a_row = if turn.is_pending() { 0 } else { in_a_row + 1 };
@@ -156,7 +156,7 @@ impl Session {
     fn goes_on_restoring(&self, relay: &mut Relay, server: &mut Connection) {
         match relay.restore.next() {
             // The round that resets has not failed, so neither has its transaction.
-            Some(RestoreStep::Ask(begun)) => server.ask_to_restore(begun, relay.open),
+            Some(RestoreStep::Ask(begun)) => server.ask_to_restore(begun, relay.is_open()),
             Some(RestoreStep::Tell(held)) => self.client.outlet.send(&held),
             None => {}
         }
@@ -197,21 +197,21 @@ impl Session {
     ) -> Result<bool, End> {
         let Some((begun, body)) = server.not_restored.take() else { return Ok(false) };
         let refusal = refusal_of(&body);
-        if !is_refused_for_good(&refusal) && !relay.open && !self.pinned {
+        if !is_refused_for_good(&refusal) && !relay.is_open() && !self.pinned {
             // An error of the moment: it is given the settings on its next connection.
             server.broken = true;
             self.client.outlet.send(&relay.restore.take_held());
             return Ok(true);
         }
         let mut fatal = !is_refused_for_good(&refusal);
-        if relay.open && !fatal {
+        if relay.is_open() && !fatal {
             // What the client asks next waits for that, as for what restores.
             relay.restore.ask();
             server.ask_to_undo_restore();
         }
         if !fatal && let Some(Setting { name, .. }) = relay.restore.refuse(begun) {
             fatal = gives_rights(&name);
-            match relay.open {
+            match relay.is_open() {
                 true => self.settings.not_begun_with(&name),
                 false => drop(self.settings.refused(&name)),
             }
@@ -235,7 +235,7 @@ impl Session {
             let refusal = refusal_of(&body);
             return Err(End::Refused(Refusal { severity: Severity::Fatal, ..refusal }));
         }
-        let may_part = relay.rounds.is_empty() && !relay.open;
+        let may_part = relay.rounds.is_empty() && !relay.is_open();
         match self.client.killed().or_else(|| self.client.parting().filter(|_| may_part)) {
             Some(refusal) => Err(End::Refused(refusal)),
             None => Ok(()),
@@ -273,7 +273,7 @@ impl Session {
     /// How long the next thing may take to happen.
     fn limit(&self, relay: &mut Relay, waits: bool) -> Limit {
         let patience = &self.patience;
-        let next: Limit = match (waits, relay.open) {
+        let next: Limit = match (waits, relay.is_open()) {
             _ if relay.incoming.is_within() || (waits && ends_within(&self.inbox)) => {
                 patience.read.map(|limit| (limit, read_timeout as _))
             }
@@ -287,11 +287,10 @@ impl Session {
             }
             (true, false) => patience.idle.map(|limit| (limit, idle_timeout as _)),
         };
-        if !relay.open {
-            relay.since = None;
-            return next;
+        match relay.transaction.since(Instant::now) {
+            Some(since) => patience.in_transaction(since, next),
+            None => next,
         }
-        patience.in_transaction(*relay.since.get_or_insert_with(Instant::now), next)
     }
 
     /// Sends, hears the server, reads the client: whatever can be done.
@@ -325,7 +324,7 @@ impl Session {
             _ => {}
         }
         let has_mail = self.client.poll_mail(cx) && self.mail_may_go_beside(relay, server);
-        let may_part = relay.rounds.is_empty() && !relay.open;
+        let may_part = relay.rounds.is_empty() && !relay.is_open();
         if self.client.poll_killed(cx, may_part).is_ready() || has_mail {
             return Poll::Ready(Turn::Read);
         }
@@ -401,7 +400,8 @@ impl Session {
         self.client.names().undo_all();
         let why = error.map_or_else(|| "it closed the connection".to_owned(), |e| e.to_string());
         tracing::warn!(backend = server.backend.name(), why, "a server connection is gone");
-        let wrote = relay.wrote || relay.rounds.iter().any(PendingRound::may_have_written);
+        let wrote =
+            relay.transaction.writes() || relay.rounds.iter().any(PendingRound::may_have_written);
         let code = if wrote && !relay.rounds.is_empty() {
             sqlstate::OUTCOME_UNKNOWN
         } else {
@@ -424,13 +424,14 @@ impl Session {
         if relay.reply == Reply::Dismissed {
             return Err(End::Gone);
         }
-        let is_quiet = relay.is_quiet() && !relay.open && !self.pinned;
+        let is_quiet = relay.is_quiet() && !relay.is_open() && !self.pinned;
         if is_quiet {
             // It has had all its answers, and nothing of it was there.
             return Ok(());
         }
         // A client in a transaction, or within an answer, could not be told otherwise.
-        if relay.open || relay.rounds.is_within() || relay.reply == Reply::Told || self.pinned {
+        if relay.is_open() || relay.rounds.is_within() || relay.reply == Reply::Told || self.pinned
+        {
             return Err(End::Refused(Refusal::fatal(code, what)));
         }
         for _ in 0..relay.rounds.len() {

@@ -11,3 +11,5 @@ pub mod portals;
 pub mod reply;
 pub mod restore;
 pub mod rounds;
+pub mod sway;
+pub mod transaction;

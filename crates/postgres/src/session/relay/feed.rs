@@ -161,7 +161,7 @@ impl Session {
         matches!(plan.kind, Kind::Write)
             && !relay.rounds.is_within()
             && !server.script.takes_data()
-            && !relay.swayed
+            && !relay.sway.is_swayed()
             && server.status != Status::Failed
             && !plan.is_to_go_alone(Instant::now())
             && self.lifts(plan, sql)

@@ -8,13 +8,13 @@ use wire::postgres::frame::HEADER_BYTES;
 use wire::postgres::{Refusal, message, sqlstate};
 
 use super::Relay;
-use super::state::PortalsSway;
 use crate::client::OUT_OF_STEP;
 use crate::connection::Known;
 use crate::lanes::is_for_another;
 use crate::pipeline::lease::effect;
 use crate::pipeline::lease::reply::Telling;
 use crate::pipeline::lease::rounds::PendingRound;
+use crate::pipeline::lease::transaction::TransactionEnd;
 use crate::pipeline::point_errors;
 use crate::pipeline::prepared::DOUBTFUL;
 use crate::pipeline::script::Heard;
@@ -22,9 +22,6 @@ use crate::plan::{Kind, Leaves, Plan, Unsettles};
 use crate::session::Session;
 use crate::settings::Mode;
 use crate::slow::{self, Slow};
-
-/// Changes of settings that are followed in one transaction; past that the client keeps its server.
-const PENDING_MAX: usize = 256;
 
 /// What a client hears that sends something else behind a Sync amid the data of a COPY.
 pub(super) fn amid_copy() -> Refusal {
@@ -125,15 +122,14 @@ impl Session {
 
     /// Whether the connection is the client's now.
     fn is_bound(&self, relay: &Relay) -> bool {
-        self.pinned || relay.open || !relay.rounds.is_empty()
+        self.pinned || relay.is_open() || !relay.rounds.is_empty()
     }
 
     /// A command was completed: what all prepared statements were is known by its tag alone, as
     /// it is of one among several.
     fn completed(&mut self, relay: &mut Relay, known: &mut Known<'_>, tag: &[u8]) {
+        relay.transaction.completed(tag);
         match tag {
-            // A transaction that is prepared keeps its settings, too (`xact.c`).
-            b"COMMIT" | b"PREPARE TRANSACTION" => relay.committed = true,
             b"DISCARD ALL" | b"DEALLOCATE ALL" => {
                 self.client.names().clear();
                 known.prepared.clear();
@@ -165,7 +161,7 @@ impl Session {
 
     /// A round was answered: what it changed holds from now on.
     fn answered(&mut self, relay: &mut Relay, known: &mut Known<'_>, status: Status) {
-        let Some(round) = relay.rounds.answered() else {
+        let Some(mut round) = relay.rounds.answered() else {
             // More answers than questions: whatever follows would be taken for another's.
             known.give_up();
             return self.client.kill(Refusal::fatal(sqlstate::INTERNAL_ERROR, OUT_OF_STEP));
@@ -187,11 +183,9 @@ impl Session {
         if let Some(next) = relay.rounds.front_mut().and_then(|next| next.asked.as_mut()) {
             *next = Instant::now();
         }
-        let was_open = relay.open;
-        relay.open = status != Status::Idle;
-        self.count(relay, &round);
-        relay.wrote |= round.may_have_written();
-        relay.drawn.answered(&round, relay.swayed, self.keeps_last_values);
+        let turn = relay.transaction.turn(status != Status::Idle, round.asked);
+        self.count(relay, &round, turn.first_round);
+        relay.drawn.answered(&round, relay.sway.is_swayed(), self.keeps_last_values);
         for plan in &round.plans {
             self.database.catalogue_changed(effect::unsettles(plan));
         }
@@ -199,35 +193,21 @@ impl Session {
         if let Some(at) = discards.filter(|_| !round.failed) {
             self.discarded(relay, known, &round, at + 1);
         }
-        relay.tangled |= round.plans.len() > 1
-            || round.failed
-            || round.plans.iter().any(|plan| effect::tangles(plan));
         self.divert_ended(&round.diverted, !round.failed);
         if !round.failed {
             let begun = round.changes.iter().map(|change| self.settings.begun_with(change));
             begun.for_each(|begun| relay.restore.want(begun));
-            relay.pending.extend(round.changes);
-            if relay.pending.len() > PENDING_MAX {
-                relay.tangled = true;
-                relay.pending.truncate(1);
-            }
-            relay.listens.extend(round.listens);
-        } else if round.may_have_committed() {
-            // What was set before that holds. It is tangled, so the client keeps its server.
-            relay.pending.extend(round.changes);
         }
-        if !relay.open {
+        relay.transaction.add(&mut round);
+        if !relay.is_open() {
             if *known.leaves != Leaves::Nothing {
                 self.database.may_have_changed();
             }
-            if relay.swayed {
+            if relay.sway.end_transaction(relay.rounds.is_empty()) {
                 known.prepared.next_epoch();
-                relay.swayed = !relay.rounds.is_empty();
             }
-            if relay.rounds.is_empty() {
-                relay.portals_sway = PortalsSway::default();
-            }
-            self.transaction_ended(relay, if was_open { None } else { Some(!round.failed) });
+            let end = relay.transaction.end(turn.was_open, round.failed);
+            self.transaction_ended(relay, end);
         }
     }
 
@@ -250,47 +230,36 @@ impl Session {
         }
     }
 
-    /// No transaction is open any more. `holds`: whether what was changed holds, unless a COMMIT
-    /// tells.
-    fn transaction_ended(&mut self, relay: &mut Relay, holds: Option<bool>) {
-        let committed = std::mem::take(&mut relay.committed);
+    /// No transaction is open any more.
+    fn transaction_ended(&mut self, relay: &mut Relay, end: TransactionEnd) {
         let unsettles = |plan: &Rc<Plan>| effect::unsettles(plan) >= Unsettles::Changes;
         if !relay.rounds.iter().any(|round| round.plans.iter().any(unsettles)) {
             relay.unsettled = None;
         }
-        if std::mem::take(&mut relay.tangled) && !relay.pending.is_empty() {
-            // What holds now only the server knows: the client keeps it.
-            self.pinned = true;
-            relay.pending.clear();
-        }
-        if holds.unwrap_or(committed) {
-            for change in relay.pending.drain(..) {
-                self.settings.change(change);
-            }
+        // What holds now of what it has set only the server knows: the client keeps it.
+        self.pinned |= end.pins;
+        if end.holds {
+            end.changes.into_iter().for_each(|change| self.settings.change(change));
             self.settings_changed();
             self.pinned |= self.settings.pins();
-            relay.listens.drain(..).for_each(|plan| self.listening_changed(&plan));
+            end.listens.iter().for_each(|plan| self.listening_changed(plan));
         }
-        relay.pending.clear();
-        relay.listens.clear();
-        if std::mem::take(&mut relay.changes_logins) {
+        if end.changed_logins {
             self.front.backends.logins_changed();
         }
-        if std::mem::take(&mut relay.wrote) {
+        if end.wrote {
             self.last_write = self.front.backends.note_write();
         }
     }
 
     /// Learns how long a round ran, and counts it.
-    fn count(&self, relay: &mut Relay, round: &PendingRound) {
+    fn count(&self, relay: &mut Relay, round: &PendingRound, first_round: Option<Instant>) {
         let Some(asked) = round.asked else { return };
         let ran = asked.elapsed();
         let queued = relay.wanted.take().map(|wanted| asked.saturating_duration_since(wanted));
-        let begun = *relay.begun_at.get_or_insert(asked);
-        let ended = (!relay.open).then(|| {
-            relay.begun_at = None;
-            asked.saturating_duration_since(begun) + ran
-        });
+        let begun = first_round.unwrap_or(asked);
+        let took = asked.saturating_duration_since(begun) + ran;
+        let ended = Some(took).filter(|_| !relay.is_open());
         self.database.count(|totals| {
             totals.queries += 1;
             totals.query_time += ran;
@@ -303,7 +272,7 @@ impl Session {
         let seen = self.client.seen();
         seen.prepared.set(self.client.names().count());
         seen.pinned.set(self.pinned_by());
-        seen.in_transaction.set(relay.open.then(Instant::now));
+        seen.in_transaction.set(relay.is_open().then(Instant::now));
         if let Some(latencies) = &relay.latencies {
             latencies.lease.observe(queued.unwrap_or_default(), ran);
             slow::note(&self.front.slow, ran, || Slow {

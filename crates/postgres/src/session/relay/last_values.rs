@@ -140,7 +140,7 @@ impl Session {
             round
                 .into_iter()
                 .flat_map(|round| &round.drew)
-                .for_each(|plan| drawn.add(plan, relay.swayed));
+                .for_each(|plan| drawn.add(plan, relay.sway.is_swayed()));
             let is_met = |asks: &Asks| asks.is_met(&drawn.from, drawn.any);
             return match sequences.asks.iter().all(is_met) {
                 true => LastValues::Own,

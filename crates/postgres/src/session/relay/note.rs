@@ -61,7 +61,7 @@ impl Session {
                 let portal = Execute::read(body).ok().map(|run| run.portal);
                 let bound = relay.portals.execute(portal);
                 relay.round().drew.extend(bound);
-                if relay.portals_sway.has(portal) {
+                if relay.sway.has_portal(portal) {
                     // What was prepared since it was bound was read before it is run.
                     self.sway(relay, server);
                 }
@@ -74,7 +74,7 @@ impl Session {
                 let bound = self.bound(body);
                 let sways = bound.as_ref().is_none_or(|(plan, _)| plan.effects.sways);
                 let portal = Bind::read(body).ok().map(|bind| bind.portal);
-                relay.portals_sway.bound(portal, sways);
+                relay.sway.bind(portal, sways);
                 relay.portals.bind(bound.as_ref().map(|(plan, _)| plan.clone()), portal);
                 match bound {
                     Some((plan, statement)) => {
@@ -110,14 +110,14 @@ impl Session {
 
     /// What is sent from now on may be read by other settings.
     fn sway(&self, relay: &mut Relay, server: &mut Connection) {
-        relay.swayed = true;
+        relay.sway.begin();
         relay.drawn.names_change();
         server.prepared.next_epoch();
     }
 
     /// The round is whole: the server has it from now on.
     pub(super) fn asked(&self, relay: &mut Relay, server: &mut Connection) {
-        if relay.swayed && !relay.goes_on() {
+        if relay.sway.is_swayed() && !relay.goes_on() {
             // Its transaction ends here, and what was set for it with that.
             server.prepared.next_epoch();
         }
@@ -142,18 +142,18 @@ impl Session {
         // With `pg_temp` in `search_path` a plain CREATE TABLE makes a temporary one.
         server.has_local_buffers |= plan.effects.uses_temporary
             || (plan.effects.leaves != Leaves::Nothing && self.settings.pins());
-        relay.changes_logins |= plan.effects.changes_logins;
+        relay.transaction.note(plan);
         if plan.effects.sequences.may_draw {
             server.drew = true;
             relay.drawn.may_have_drawn();
         }
-        if relay.swayed && sql.contains(&b'\\') {
+        if relay.sway.is_swayed() && sql.contains(&b'\\') {
             // Where its strings end depends on what was set for the transaction.
             server.leaves = server.leaves.max(Leaves::Some);
             server.has_local_buffers = true;
             self.sway(relay, server);
         }
-        if plan.effects.sways || (relay.swayed && effect::ends(plan)) {
+        if plan.effects.sways || (relay.sway.is_swayed() && effect::ends(plan)) {
             self.sway(relay, server);
         }
         self.front.shared.metrics.unproven(plan.reason);
@@ -177,7 +177,7 @@ impl Session {
             Some(Change::Set(_, value)) => value,
             _ => return false,
         };
-        !value.is_ascii() && (relay.swayed || !self.settings.is_utf8(&self.told.begun))
+        !value.is_ascii() && (relay.sway.is_swayed() || !self.settings.is_utf8(&self.told.begun))
     }
 
     /// Takes note of what a statement changes in the settings.

@@ -15,36 +15,10 @@ use crate::pipeline::lease::portals::Portals;
 use crate::pipeline::lease::reply::Reply;
 use crate::pipeline::lease::restore::Restore;
 use crate::pipeline::lease::rounds::{PendingRound, Rounds};
-use crate::pipeline::settings::Change;
-use crate::plan::Plan;
+use crate::pipeline::lease::sway::Sway;
+use crate::pipeline::lease::transaction::Transaction;
 use crate::session::listen::Confirming;
 use crate::session::study::Study;
-
-/// Which portals of the open transaction are of statements that may change how what follows is
-/// read.
-#[derive(Debug, Default)]
-pub(super) struct PortalsSway {
-    unnamed: bool,
-    named: bool,
-}
-
-impl PortalsSway {
-    /// A statement that `sways` or does not was bound to a portal of this name, if it has one.
-    pub(super) fn bound(&mut self, portal: Option<&[u8]>, sways: bool) {
-        match portal {
-            Some(b"") => self.unnamed = sways,
-            _ => self.named |= sways,
-        }
-    }
-
-    /// Whether the portal of this name may be one of them.
-    pub(super) fn has(&self, portal: Option<&[u8]>) -> bool {
-        match portal {
-            Some(b"") => self.unnamed,
-            _ => self.named,
-        }
-    }
-}
 
 /// What a client and its server connection are in the middle of.
 #[derive(Debug, Default)]
@@ -57,24 +31,16 @@ pub(in crate::session) struct Relay {
     pub(super) incoming: Incoming,
     /// Statements whose Parse went out in this round.
     pub(super) fresh: Vec<u64>,
-    /// Changes of settings in the open transaction.
-    pub(super) pending: Vec<Change>,
-    /// Statements in it that change what the client listens to.
-    pub(super) listens: Vec<Rc<Plan>>,
+    /// What ends with the transaction.
+    pub(super) transaction: Transaction,
+    /// Whether what is sent may be read in another way than outside of it, which outlives it.
+    pub(super) sway: Sway,
     /// A LISTEN that the server does not get.
     pub(in crate::session) confirming: Confirming,
     /// The client did not listen to its channel before.
     pub(in crate::session) joined: bool,
     /// What stands in the client's portals.
     pub(in crate::session) portals: Portals,
-    /// A transaction has written.
-    pub(super) wrote: bool,
-    /// The command that was completed last was a COMMIT.
-    pub(super) committed: bool,
-    /// A transaction is open, as of the last ReadyForQuery.
-    pub(super) open: bool,
-    /// Since when, where that is limited.
-    pub(super) since: Option<Instant>,
     /// How much of the reply under way the client has been told.
     pub(super) reply: Reply,
     /// Something went out.
@@ -83,17 +49,8 @@ pub(in crate::session) struct Relay {
     pub(super) pause: Pause,
     /// The client has said goodbye, and is still to have its answers.
     pub(super) leaving: bool,
-    /// What may have been changed in the transaction's settings is not followed.
-    pub(super) tangled: bool,
-    /// Something in the transaction may have changed how what follows is read: see
-    /// [`Effects::sways`](crate::plan::Effects::sways).
-    pub(super) swayed: bool,
     /// What the client has drawn from sequences.
     pub(super) drawn: Drawn,
-    /// The transaction changes who may log in where, or with which settings.
-    pub(super) changes_logins: bool,
-    /// Which portals are of statements that do.
-    pub(super) portals_sway: PortalsSway,
     /// A statement was sent that forgets all prepared statements: until all is answered nobody
     /// knows which names there are.
     pub(super) forgets: bool,
@@ -103,8 +60,6 @@ pub(in crate::session) struct Relay {
     pub(super) unsettled: Option<Unsettled>,
     /// Since when the first round wants a server, until it is answered.
     pub(super) wanted: Option<Instant>,
-    /// When the transaction's first round went out.
-    pub(super) begun_at: Option<Instant>,
     /// The server is a replica.
     pub(super) on_replica: bool,
     /// How long rounds take there.
@@ -139,7 +94,7 @@ impl Relay {
         self.rounds.is_within()
             || self.incoming.is_within()
             || server.script.takes_data()
-            || self.restore.lets_pass(self.rounds.is_empty(), self.open || pinned)
+            || self.restore.lets_pass(self.rounds.is_empty(), self.is_open() || pinned)
     }
 
     /// Whether the client has asked for nothing that is not answered.
@@ -149,7 +104,7 @@ impl Relay {
 
     /// Whether a transaction may be open that fails, or has failed, by a round under way.
     pub(super) fn may_have_failed(&self) -> bool {
-        !self.rounds.is_first() && (self.open || self.rounds.may_begin())
+        !self.rounds.is_first() && (self.is_open() || self.rounds.may_begin())
     }
 
     /// Whether all rounds but the one that goes on are answered.
@@ -164,13 +119,13 @@ impl Relay {
 
     /// Whether a transaction is open.
     pub(in crate::session) fn is_open(&self) -> bool {
-        self.open
+        self.transaction.is_open()
     }
 
     /// Whether the transaction goes on behind the round that was sent last, whatever becomes of
     /// that, or has failed.
     pub(super) fn goes_on(&self) -> bool {
-        self.open && !self.rounds.may_end()
+        self.is_open() && !self.rounds.may_end()
     }
 
     /// A change of what the client listens to is Weir's own matter, and holds if the round does.
