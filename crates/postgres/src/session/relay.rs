@@ -34,6 +34,7 @@ use crate::pipeline::lease::transaction::Transaction;
 use crate::pipeline::round::{Cut, cut, ends_within};
 use crate::pipeline::settings::Setting;
 use crate::settings::{Mode, Route};
+use last_values::kept;
 pub(super) use state::Relay;
 
 /// Turns in a row before the worker's other clients have theirs.
@@ -99,7 +100,7 @@ impl Session {
                     server.prepared.next_epoch();
                     server.settings = Some(self.applied.clone());
                 }
-                if !self.stays(server) && (relay.drawn.kept().is_none() || server.broken) {
+                if !self.stays(server) && (kept(relay).is_none() || server.broken) {
                     return Ok(());
                 }
                 self.own_once_pinned(relay, server);
@@ -116,15 +117,15 @@ impl Session {
             self.answer_invented(relay, server);
             let waits = relay.rounds.is_empty() && server.unsent() == 0;
             let limit = self.limit(relay, waits);
-            let kept = relay.drawn.kept().filter(|_| !self.pinned && !relay.is_open() && waits);
+            let kept_for = kept(relay).filter(|_| !self.pinned && !relay.is_open() && waits);
             let turn = poll_fn(|cx| {
                 let turn = self.poll_turn(relay, server, cx);
                 in_a_row = if turn.is_pending() { 0 } else { in_a_row + 1 };
                 turn
             });
             let turn = match limit {
-                _ if let Some(kept) = kept => {
-                    let turn = tokio::time::timeout(kept, turn).await;
+                _ if let Some(kept_for) = kept_for => {
+                    let turn = tokio::time::timeout(kept_for, turn).await;
                     turn.unwrap_or(Turn::Read)
                 }
                 None => turn.await,

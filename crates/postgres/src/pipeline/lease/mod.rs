@@ -3,6 +3,7 @@
 //!
 //! Nothing in here reads or writes a socket, waits, or looks at a clock.
 
+pub mod drawn;
 pub mod effect;
 pub mod incoming;
 pub mod listening;

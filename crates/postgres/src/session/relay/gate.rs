@@ -8,9 +8,9 @@ use wire::postgres::frame::Frame;
 use wire::postgres::frontend::{put_flush, tag};
 
 use super::Relay;
-use super::last_values::LastValues;
 use crate::connection::Connection;
 use crate::pipeline::compose::Holds;
+use crate::pipeline::lease::drawn::LastValues;
 use crate::pipeline::names::name_in;
 use crate::pipeline::script::{Expect, Why};
 use crate::plan::{Deallocate, Kind, Plan};

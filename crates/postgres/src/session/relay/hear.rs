@@ -185,7 +185,8 @@ impl Session {
         }
         let turn = relay.transaction.turn(status != Status::Idle, round.asked);
         self.count(relay, &round, turn.first_round);
-        relay.drawn.answered(&round, relay.sway.is_swayed(), self.keeps_last_values);
+        let (is_swayed, keeps) = (relay.sway.is_swayed(), self.keeps_last_values);
+        relay.drawn.add(&round, is_swayed, keeps, Instant::now);
         for plan in &round.plans {
             self.database.catalogue_changed(effect::unsettles(plan));
         }

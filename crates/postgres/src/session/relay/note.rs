@@ -84,7 +84,7 @@ impl Session {
                         relay.round().unknown = true;
                         self.sway(relay, server);
                         server.drew = true;
-                        relay.drawn.may_have_drawn();
+                        relay.drawn.may_draw();
                         server.leaves = server.leaves.max(Leaves::Some);
                         server.has_local_buffers = true;
                     }
@@ -101,7 +101,7 @@ impl Session {
         server.leaves = Leaves::Lasting;
         server.has_local_buffers = true;
         server.drew = true;
-        relay.drawn.may_have_drawn();
+        relay.drawn.may_draw();
         self.database.catalogue_changed(Unsettles::Code);
         relay.unsettled.get_or_insert_with(|| self.database.unsettle());
         relay.round().unknown = true;
@@ -145,7 +145,7 @@ impl Session {
         relay.transaction.note(plan);
         if plan.effects.sequences.may_draw {
             server.drew = true;
-            relay.drawn.may_have_drawn();
+            relay.drawn.may_draw();
         }
         if relay.sway.is_swayed() && sql.contains(&b'\\') {
             // Where its strings end depends on what was set for the transaction.

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::last_values::Drawn;
 use crate::backends::Standing;
 use crate::catalogue::Unsettled;
 use crate::connection::Connection;
 use crate::metrics::BackendLatencies;
+use crate::pipeline::lease::drawn::Drawn;
 use crate::pipeline::lease::incoming::Incoming;
 use crate::pipeline::lease::listening::DivertedChange;
 use crate::pipeline::lease::pause::Pause;
@@ -137,7 +137,7 @@ impl Relay {
     pub(super) fn round(&mut self) -> &mut PendingRound {
         self.begun = true;
         if !self.rounds.is_within() {
-            self.drawn.is_used();
+            self.drawn.begin_round();
         }
         self.rounds.current()
     }
