@@ -219,7 +219,7 @@ impl Session {
         status: Status,
         message: Frame<'_>,
     ) -> Diverted {
-        match (message.tag, relay.portals.is_diverted(b"")) {
+        match (message.tag, relay.lease.portals.is_diverted(b"")) {
             // Of the unnamed portal, which the next Bind of it and the end of the transaction end.
             (b'B', _) => {
                 if message.body.first() == Some(&0)
@@ -245,11 +245,11 @@ impl Session {
 
     fn divert_execute(&self, relay: &mut Relay, body: &[u8]) -> Diverted {
         let Ok(run) = Execute::read(body) else { return Diverted::No };
-        match relay.portals.execute_diverted(run.portal) {
+        match relay.lease.portals.execute_diverted(run.portal) {
             Some(DivertedExecute::HasRun) => Diverted::Refused(Why::HasRun),
             Some(DivertedExecute::Listen(change)) => {
                 let completed = change.what.completed();
-                relay.diverts(change);
+                relay.lease.round().diverted.push(change);
                 Diverted::Done(Expect::Say(completed))
             }
             Some(DivertedExecute::Deallocate(name)) => {
@@ -262,7 +262,7 @@ impl Session {
 
     /// The unnamed portal is gone: what was not run is not done.
     fn divert_no_more(&mut self, relay: &mut Relay) {
-        if let Some(change) = relay.portals.close_unnamed() {
+        if let Some(change) = relay.lease.portals.close_unnamed() {
             self.divert_ended(&[change], false);
         }
     }
@@ -284,7 +284,7 @@ impl Session {
         if let Kind::Deallocate(Deallocate::Name(name)) = &plan.kind {
             return self.divert_deallocate(relay, status, name);
         }
-        if self.pinned || relay.is_open() || relay.has_run() {
+        if self.pinned || relay.lease.is_open() || relay.lease.has_run() {
             return Diverted::No;
         }
         let Some(what) = self.listening(&plan) else { return Diverted::No };
@@ -311,18 +311,18 @@ impl Session {
             }
         }
         let joined = std::mem::take(&mut relay.joined);
-        relay.portals.divert_listen(DivertedChange { what, joined });
+        relay.lease.portals.divert_listen(DivertedChange { what, joined });
         Diverted::Done(Expect::Say(BIND_COMPLETE))
     }
 
     fn divert_deallocate(&self, relay: &mut Relay, status: Status, name: &str) -> Diverted {
-        if !relay.has_first_round() {
+        if !relay.lease.rounds.is_first() {
             return Diverted::Waits;
         }
         if status == Status::Failed || self.client.names().get(name.as_bytes()).is_none() {
             return Diverted::No;
         }
-        relay.portals.divert_deallocate(name);
+        relay.lease.portals.divert_deallocate(name);
         Diverted::Done(Expect::Say(BIND_COMPLETE))
     }
 
@@ -360,9 +360,9 @@ impl Session {
 
     /// As [`mail_may_go`](Self::mail_may_go), of a client that has a server connection.
     pub(super) fn mail_may_go_beside(&self, relay: &Relay, server: &Connection) -> bool {
-        relay.is_quiet()
+        relay.lease.is_quiet()
             && server.script.is_between()
-            && (!relay.is_open() || self.client.is_overrun())
+            && (!relay.lease.is_open() || self.client.is_overrun())
     }
 
     /// The server has done this: what the client listens to there Weir leaves alone.

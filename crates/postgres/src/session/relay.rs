@@ -79,11 +79,11 @@ impl Session {
                     server.ask("SELECT");
                 }
             }
-            relay.transaction = Transaction::begun(begun.since);
+            relay.lease.transaction = Transaction::begun(begun.since);
         }
         let end = self.turns(&mut relay, server).await;
         // A round without its Sync is undone with its connection, and kept by any next message.
-        server.broken |= end.is_err() && !relay.is_quiet();
+        server.broken |= end.is_err() && !relay.lease.is_quiet();
         end
     }
 
@@ -94,7 +94,11 @@ impl Session {
             if self.mail_may_go_beside(relay, server) {
                 self.tell_mail()?;
             }
-            if relay.begun && relay.is_over(server) && !relay.is_open() && !self.is_ending(server) {
+            if relay.lease.begun
+                && relay.is_over(server)
+                && !relay.lease.is_open()
+                && !self.is_ending(server)
+            {
                 if server.settings.as_ref() != Some(&self.applied) {
                     // Under another search_path a text may mean something else.
                     server.prepared.next_epoch();
@@ -105,7 +109,7 @@ impl Session {
                 }
                 self.own_once_pinned(relay, server);
             }
-            if !relay.incoming.is_within() && !self.is_ending(server) {
+            if !relay.lease.incoming.is_within() && !self.is_ending(server) {
                 server.settle_copy();
             }
             self.feed(relay, server)?;
@@ -115,9 +119,9 @@ impl Session {
             }
             self.ends_with_client(relay, server);
             self.answer_invented(relay, server);
-            let waits = relay.rounds.is_empty() && server.unsent() == 0;
+            let waits = relay.lease.rounds.is_empty() && server.unsent() == 0;
             let limit = self.limit(relay, waits);
-            let kept_for = kept(relay).filter(|_| !self.pinned && !relay.is_open() && waits);
+            let kept_for = kept(relay).filter(|_| !self.pinned && !relay.lease.is_open() && waits);
             let turn = poll_fn(|cx| {
                 let turn = self.poll_turn(relay, server, cx);
                 in_a_row = if turn.is_pending() { 0 } else { in_a_row + 1 };
@@ -155,9 +159,9 @@ impl Session {
     /// Asks for what is to be brought back next; behind the last of it the client hears what was
     /// held.
     fn goes_on_restoring(&self, relay: &mut Relay, server: &mut Connection) {
-        match relay.restore.next() {
+        match relay.lease.restore.next() {
             // The round that resets has not failed, so neither has its transaction.
-            Some(RestoreStep::Ask(begun)) => server.ask_to_restore(begun, relay.is_open()),
+            Some(RestoreStep::Ask(begun)) => server.ask_to_restore(begun, relay.lease.is_open()),
             Some(RestoreStep::Tell(held)) => self.client.outlet.send(&held),
             None => {}
         }
@@ -166,8 +170,9 @@ impl Session {
     /// Where a client sends nothing more and the server waits for more of it, as amid a COPY, it is
     /// to hear so behind all that was sent, and ends that.
     fn ends_with_client(&self, relay: &Relay, server: &mut Connection) {
-        let waits =
-            relay.rounds.is_within() || relay.incoming.is_within() || server.script.takes_data();
+        let waits = relay.lease.rounds.is_within()
+            || relay.lease.incoming.is_within()
+            || server.script.takes_data();
         server.broken |= self.has_ended && waits && self.has_gone_out(relay, server);
     }
 
@@ -179,7 +184,7 @@ impl Session {
 
     /// Whether all that the client has sent went out: what is left is no whole message.
     fn has_gone_out(&self, relay: &Relay, server: &Connection) -> bool {
-        let goes_on = relay.takes_more(self.pinned, server) && relay.pause == Pause::Nothing;
+        let goes_on = relay.takes_more(self.pinned, server) && relay.lease.pause == Pause::Nothing;
         goes_on || self.inbox.is_empty()
     }
 
@@ -198,21 +203,21 @@ impl Session {
     ) -> Result<bool, End> {
         let Some((begun, body)) = server.not_restored.take() else { return Ok(false) };
         let refusal = refusal_of(&body);
-        if !is_refused_for_good(&refusal) && !relay.is_open() && !self.pinned {
+        if !is_refused_for_good(&refusal) && !relay.lease.is_open() && !self.pinned {
             // An error of the moment: it is given the settings on its next connection.
             server.broken = true;
-            self.client.outlet.send(&relay.restore.take_held());
+            self.client.outlet.send(&relay.lease.restore.take_held());
             return Ok(true);
         }
         let mut fatal = !is_refused_for_good(&refusal);
-        if relay.is_open() && !fatal {
+        if relay.lease.is_open() && !fatal {
             // What the client asks next waits for that, as for what restores.
-            relay.restore.ask();
+            relay.lease.restore.ask();
             server.ask_to_undo_restore();
         }
-        if !fatal && let Some(Setting { name, .. }) = relay.restore.refuse(begun) {
+        if !fatal && let Some(Setting { name, .. }) = relay.lease.restore.refuse(begun) {
             fatal = gives_rights(&name);
-            match relay.is_open() {
+            match relay.lease.is_open() {
                 true => self.settings.not_begun_with(&name),
                 false => drop(self.settings.refused(&name)),
             }
@@ -227,8 +232,8 @@ impl Session {
 
     /// What ends the two at once.
     fn check(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
-        if relay.rounds.is_empty() {
-            relay.reply.is_over();
+        if relay.lease.rounds.is_empty() {
+            relay.lease.reply.is_over();
         }
         if let Some(body) = server.own_error.take() {
             // What the client sent behind it has run without it, or not at all.
@@ -236,7 +241,7 @@ impl Session {
             let refusal = refusal_of(&body);
             return Err(End::Refused(Refusal { severity: Severity::Fatal, ..refusal }));
         }
-        let may_part = relay.rounds.is_empty() && !relay.is_open();
+        let may_part = relay.lease.rounds.is_empty() && !relay.lease.is_open();
         match self.client.killed().or_else(|| self.client.parting().filter(|_| may_part)) {
             Some(refusal) => Err(End::Refused(refusal)),
             None => Ok(()),
@@ -274,12 +279,12 @@ impl Session {
     /// How long the next thing may take to happen.
     fn limit(&self, relay: &mut Relay, waits: bool) -> Limit {
         let patience = &self.patience;
-        let next: Limit = match (waits, relay.is_open()) {
-            _ if relay.incoming.is_within() || (waits && ends_within(&self.inbox)) => {
+        let next: Limit = match (waits, relay.lease.is_open()) {
+            _ if relay.lease.incoming.is_within() || (waits && ends_within(&self.inbox)) => {
                 patience.read.map(|limit| (limit, read_timeout as _))
             }
             (false, _) => patience.query.map(|limit| {
-                let asked = relay.rounds.front().and_then(|round| round.asked);
+                let asked = relay.lease.rounds.front().and_then(|round| round.asked);
                 let ran = asked.map_or(Duration::ZERO, |asked| asked.elapsed());
                 (limit.saturating_sub(ran), query_timeout as fn() -> Refusal)
             }),
@@ -288,7 +293,7 @@ impl Session {
             }
             (true, false) => patience.idle.map(|limit| (limit, idle_timeout as _)),
         };
-        match relay.transaction.since(Instant::now) {
+        match relay.lease.transaction.since(Instant::now) {
             Some(since) => patience.in_transaction(since, next),
             None => next,
         }
@@ -319,13 +324,13 @@ impl Session {
         match sent {
             Poll::Ready(Err(error)) => return Poll::Ready(Turn::ServerGone(Some(error))),
             // There is room again for what had to wait.
-            Poll::Ready(Ok(())) if relay.pause.has_room() => {
+            Poll::Ready(Ok(())) if relay.lease.pause.has_room() => {
                 return Poll::Ready(Turn::Heard);
             }
             _ => {}
         }
         let has_mail = self.client.poll_mail(cx) && self.mail_may_go_beside(relay, server);
-        let may_part = relay.rounds.is_empty() && !relay.is_open();
+        let may_part = relay.lease.rounds.is_empty() && !relay.lease.is_open();
         if self.client.poll_killed(cx, may_part).is_ready() || has_mail {
             return Poll::Ready(Turn::Read);
         }
@@ -340,7 +345,7 @@ impl Session {
                 Poll::Ready(Ok(true)) => Poll::Ready(Turn::Read),
                 Poll::Pending => Poll::Pending,
                 // It may still read what it has asked for.
-                Poll::Ready(Ok(false)) if server.unsent() > 0 || !relay.is_quiet() => {
+                Poll::Ready(Ok(false)) if server.unsent() > 0 || !relay.lease.is_quiet() => {
                     self.has_ended = true;
                     Poll::Ready(Turn::Read)
                 }
@@ -353,8 +358,8 @@ impl Session {
             };
         }
         // Behind the last answer there is only a goodbye, or a message that will never be whole.
-        let is_done =
-            self.inbox.is_empty() || (relay.rounds.is_empty() && !relay.pause.is_for_answers());
+        let is_done = self.inbox.is_empty()
+            || (relay.lease.rounds.is_empty() && !relay.lease.pause.is_for_answers());
         if relay.leaving && server.unsent() == 0 && is_done {
             return Poll::Ready(Turn::ClientGone);
         }
@@ -376,7 +381,7 @@ impl Session {
             let _ = server.socket().poll_shutdown(cx);
             return Poll::Pending;
         }
-        let is_answered = relay.is_quiet() || server.script.is_answered();
+        let is_answered = relay.lease.is_quiet() || server.script.is_answered();
         if is_answered && self.has_gone_out(relay, server) || self.client.outlet.is_closed() {
             return Poll::Ready(Turn::ClientGone);
         }
@@ -386,7 +391,7 @@ impl Session {
     /// What waits for its turn is read no further than this; a client that goes away meanwhile is
     /// noticed when its answer is written.
     fn inbox_has_room(&self, relay: &Relay, server: &Connection) -> bool {
-        let goes_on = relay.takes_more(self.pinned, server) && !relay.pause.is_for_answers();
+        let goes_on = relay.takes_more(self.pinned, server) && !relay.lease.pause.is_for_answers();
         goes_on || self.inbox.len() < AHEAD_MAX
     }
 
@@ -401,9 +406,9 @@ impl Session {
         self.client.names().undo_all();
         let why = error.map_or_else(|| "it closed the connection".to_owned(), |e| e.to_string());
         tracing::warn!(backend = server.backend.name(), why, "a server connection is gone");
-        let wrote =
-            relay.transaction.writes() || relay.rounds.iter().any(PendingRound::may_have_written);
-        let code = if wrote && !relay.rounds.is_empty() {
+        let wrote = relay.lease.transaction.writes()
+            || relay.lease.rounds.iter().any(PendingRound::may_have_written);
+        let code = if wrote && !relay.lease.rounds.is_empty() {
             sqlstate::OUTCOME_UNKNOWN
         } else {
             sqlstate::CONNECTION_FAILURE
@@ -413,7 +418,9 @@ impl Session {
         } else {
             "the server connection broke"
         };
-        if let Some(request) = relay.reply.hand_over().filter(|_| !relay.rounds.is_within()) {
+        if let Some(request) =
+            relay.lease.reply.hand_over().filter(|_| !relay.lease.rounds.is_within())
+        {
             self.front.shared.metrics.repeated.inc();
             self.put_back(&request);
             self.only_primary = true;
@@ -422,20 +429,23 @@ impl Session {
         if wrote {
             self.last_write = self.front.backends.note_write();
         }
-        if relay.reply == Reply::Dismissed {
+        if relay.lease.reply == Reply::Dismissed {
             return Err(End::Gone);
         }
-        let is_quiet = relay.is_quiet() && !relay.is_open() && !self.pinned;
+        let is_quiet = relay.lease.is_quiet() && !relay.lease.is_open() && !self.pinned;
         if is_quiet {
             // It has had all its answers, and nothing of it was there.
             return Ok(());
         }
         // A client in a transaction, or within an answer, could not be told otherwise.
-        if relay.is_open() || relay.rounds.is_within() || relay.reply == Reply::Told || self.pinned
+        if relay.lease.is_open()
+            || relay.lease.rounds.is_within()
+            || relay.lease.reply == Reply::Told
+            || self.pinned
         {
             return Err(End::Refused(Refusal::fatal(code, what)));
         }
-        for _ in 0..relay.rounds.len() {
+        for _ in 0..relay.lease.rounds.len() {
             self.refuse(&Refusal::error(code, what));
         }
         Ok(())

@@ -7,6 +7,7 @@ pub mod drawn;
 pub mod effect;
 pub mod incoming;
 pub mod listening;
+pub mod machine;
 pub mod pause;
 pub mod portals;
 pub mod reply;

@@ -45,7 +45,7 @@ impl Session {
         let inbox = std::mem::take(&mut self.inbox);
         let mut at = 0;
         let fed = loop {
-            let rest = relay.incoming.take(inbox.len() - at);
+            let rest = relay.lease.incoming.take(inbox.len() - at);
             if rest.goes_out {
                 server.out.extend_from_slice(&inbox[at..at + rest.len]);
             }
@@ -57,11 +57,13 @@ impl Session {
             match step {
                 Ok(Step::Goes(len)) => {
                     at += len;
-                    relay.pause = Pause::Nothing;
+                    relay.lease.pause = Pause::Nothing;
                     relay.study = Study::Nothing;
                 }
                 Ok(Step::Pauses(why)) => {
-                    if relay.pause.becomes(why) && why.asks_for_answers(relay.rounds.is_within()) {
+                    if relay.lease.pause.becomes(why)
+                        && why.asks_for_answers(relay.lease.rounds.is_within())
+                    {
                         put_flush(&mut server.out);
                     }
                     break Ok(());
@@ -80,7 +82,7 @@ impl Session {
     fn pause(&self, relay: &Relay, server: &Connection) -> Option<Pause> {
         if server.unsent() > AHEAD_MAX {
             Some(Pause::Room)
-        } else if relay.incoming.is_within() || !relay.takes_more(self.pinned, server) {
+        } else if relay.lease.incoming.is_within() || !relay.takes_more(self.pinned, server) {
             Some(Pause::Nothing)
         } else if server.script.under_way() >= ANSWERS_MAX {
             Some(Pause::Many)
@@ -159,9 +161,9 @@ impl Session {
     /// its like has just failed in a batch: an error's position would count in what Weir has made.
     fn is_point(&self, relay: &Relay, server: &Connection, plan: &Plan, sql: &[u8]) -> bool {
         matches!(plan.kind, Kind::Write)
-            && !relay.rounds.is_within()
+            && !relay.lease.rounds.is_within()
             && !server.script.takes_data()
-            && !relay.sway.is_swayed()
+            && !relay.lease.sway.is_swayed()
             && server.status != Status::Failed
             && !plan.is_to_go_alone(Instant::now())
             && self.lifts(plan, sql)
@@ -176,7 +178,7 @@ impl Session {
         is_point: bool,
     ) {
         if is_point {
-            relay.rounds.is_point(message.body.strip_suffix(&[0]).unwrap_or(message.body));
+            relay.lease.rounds.is_point(message.body.strip_suffix(&[0]).unwrap_or(message.body));
         }
         let composed = self.composer(relay, server, |composer, out, script| {
             if !is_point {
@@ -193,8 +195,8 @@ impl Session {
             self.refuse_to_run(relay, server, Why::Malformed, false);
             return;
         }
-        if message.tag == b'E' && relay.portals.forgets() {
-            relay.forgets = true;
+        if message.tag == b'E' && relay.lease.portals.forgets() {
+            relay.lease.forgets = true;
             // What follows waits for its answer.
             put_flush(&mut server.out);
         }
@@ -207,12 +209,12 @@ impl Session {
         server: &mut Connection,
         write: impl FnOnce(&mut Composer<'_>, &mut Vec<u8>, &mut Script) -> T,
     ) -> T {
-        let may_have_failed = relay.may_have_failed();
+        let may_have_failed = relay.lease.may_have_failed();
         let mut composer = Composer {
             names: &mut self.client.names(),
             statements: &self.front.statements,
             prepared: &mut server.prepared,
-            fresh: &mut relay.fresh,
+            fresh: &mut relay.lease.fresh,
             changes: self.database.changes(),
             has_failed: server.status == Status::Failed,
             may_have_failed,
@@ -265,14 +267,14 @@ impl Session {
         if goes_out {
             server.out.extend_from_slice(bytes);
         }
-        relay.incoming = Incoming::of_long(len - bytes.len(), goes_out);
+        relay.lease.incoming = Incoming::of_long(len - bytes.len(), goes_out);
         Step::Goes(bytes.len())
     }
 }
 
 /// The client says goodbye, which takes all that it has sent along.
 fn farewell(relay: &mut Relay, server: &mut Connection, bytes: &[u8]) -> Result<Step, End> {
-    if relay.rounds.is_within() || server.script.takes_data() {
+    if relay.lease.rounds.is_within() || server.script.takes_data() {
         // The server waits for more of the round as well: what came before the goodbye is done or
         // undone there, as it would be without Weir.
         put_terminate(&mut server.out);
@@ -280,7 +282,7 @@ fn farewell(relay: &mut Relay, server: &mut Connection, bytes: &[u8]) -> Result<
         relay.leaving = true;
         return Ok(Step::Goes(bytes.len()));
     }
-    if !relay.rounds.is_empty() || server.unsent() > 0 {
+    if !relay.lease.rounds.is_empty() || server.unsent() > 0 {
         // What was sent before it is answered first.
         relay.leaving = true;
         return Ok(Step::Pauses(Pause::Nothing));

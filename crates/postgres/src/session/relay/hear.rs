@@ -34,7 +34,7 @@ impl Session {
         match heard {
             Heard::Bytes(bytes) => self.tell(relay, bytes),
             Heard::Aside(bytes) => self.tell_aside(relay, known, bytes),
-            Heard::Parameter(body) if relay.restore.is_under_way() => {
+            Heard::Parameter(body) if relay.lease.restore.is_under_way() => {
                 let mut out = Vec::with_capacity(body.len() + HEADER_BYTES);
                 message(&mut out, b'S', |out| out.extend_from_slice(body));
                 self.client.outlet.send(&out);
@@ -42,13 +42,13 @@ impl Session {
             }
             Heard::Parameter(body) if self.is_bound(relay) => self.is_told(body),
             Heard::Ready { swallowed: true, .. } => {
-                relay.restore.own_answered(known.is_restoring());
+                relay.lease.restore.own_answered(known.is_restoring());
             }
             Heard::Ready { status, swallowed: false } => {
                 self.answered(relay, known, status);
             }
             Heard::Completed(tag) => self.completed(relay, known, tag),
-            Heard::CopyIn { syncs, of_query } => relay.rounds.copy(syncs, of_query),
+            Heard::CopyIn { syncs, of_query } => relay.lease.rounds.copy(syncs, of_query),
             Heard::Unsettled { for_good } => {
                 // Nobody else ever has a connection on which an answer may still be under way.
                 self.pinned = true;
@@ -61,20 +61,20 @@ impl Session {
             Heard::Name(outcome) => {
                 let mut names = self.client.names();
                 names.heard(outcome);
-                if !relay.reply.may_go_elsewhere() {
+                if !relay.lease.reply.may_go_elsewhere() {
                     names.settle();
                 }
             }
             Heard::Refused(why) => {
-                relay.rounds.fail();
+                relay.lease.rounds.fail();
                 self.database.count(|totals| totals.errors += 1);
                 let said = self.client.refused(why);
                 self.tell(relay, &said);
             }
-            Heard::LeftOut => relay.rounds.leave_out(),
+            Heard::LeftOut => relay.lease.rounds.leave_out(),
             Heard::Failed { body, swallowed } => self.failed(relay, known, body, swallowed),
             Heard::PointFailed(body) => {
-                let point = relay.rounds.front_mut().and_then(|round| round.point.take());
+                let point = relay.lease.rounds.front_mut().and_then(|round| round.point.take());
                 let sql = point.unwrap_or_default();
                 self.tell(relay, &point_errors::restored(body, &sql, self.scope.strings));
             }
@@ -92,10 +92,10 @@ impl Session {
     /// Passes on what the server said, unless it may still have to be withheld.
     fn tell(&mut self, relay: &mut Relay, bytes: &[u8]) {
         // The end of the round that has reset something the client hears behind what is restored.
-        if relay.reply.is_withheld() || relay.restore.hold(bytes) {
+        if relay.lease.reply.is_withheld() || relay.lease.restore.hold(bytes) {
             return;
         }
-        match relay.reply.tell(bytes, !relay.rounds.is_empty()) {
+        match relay.lease.reply.tell(bytes, !relay.lease.rounds.is_empty()) {
             Telling::Nothing => {}
             Telling::After { early, settles } => {
                 if settles {
@@ -122,13 +122,13 @@ impl Session {
 
     /// Whether the connection is the client's now.
     fn is_bound(&self, relay: &Relay) -> bool {
-        self.pinned || relay.is_open() || !relay.rounds.is_empty()
+        self.pinned || relay.lease.is_open() || !relay.lease.rounds.is_empty()
     }
 
     /// A command was completed: what all prepared statements were is known by its tag alone, as
     /// it is of one among several.
     fn completed(&mut self, relay: &mut Relay, known: &mut Known<'_>, tag: &[u8]) {
-        relay.transaction.completed(tag);
+        relay.lease.transaction.completed(tag);
         match tag {
             b"DISCARD ALL" | b"DEALLOCATE ALL" => {
                 self.client.names().clear();
@@ -140,7 +140,7 @@ impl Session {
     }
 
     fn failed(&mut self, relay: &mut Relay, known: &mut Known<'_>, body: &[u8], swallowed: bool) {
-        relay.rounds.fail();
+        relay.lease.rounds.fail();
         let Ok(fields) = Fields::read(body) else { return };
         let code = fields.code();
         if DOUBTFUL.contains(&code) {
@@ -149,11 +149,11 @@ impl Session {
         if swallowed {
             return;
         }
-        if !relay.reply.fail(is_for_another(code, true), fields.is_fatal()) {
+        if !relay.lease.reply.fail(is_for_another(code, true), fields.is_fatal()) {
             return self.database.count(|totals| totals.errors += 1);
         }
         if code == sqlstate::READ_ONLY_TRANSACTION.as_bytes()
-            && let Some(round) = relay.rounds.front()
+            && let Some(round) = relay.lease.rounds.front()
         {
             round.plans.iter().for_each(|plan| plan.refute());
         }
@@ -161,13 +161,13 @@ impl Session {
 
     /// A round was answered: what it changed holds from now on.
     fn answered(&mut self, relay: &mut Relay, known: &mut Known<'_>, status: Status) {
-        let Some(mut round) = relay.rounds.answered() else {
+        let Some(mut round) = relay.lease.rounds.answered() else {
             // More answers than questions: whatever follows would be taken for another's.
             known.give_up();
             return self.client.kill(Refusal::fatal(sqlstate::INTERNAL_ERROR, OUT_OF_STEP));
         };
-        let request = relay.reply.end();
-        if relay.reply.is_withheld() {
+        let request = relay.lease.reply.end();
+        if relay.lease.reply.is_withheld() {
             self.client.names().undo_all();
             if let Some(request) = request {
                 self.front.shared.metrics.repeated.inc();
@@ -177,16 +177,16 @@ impl Session {
             return;
         }
         self.client.names().settle();
-        relay.restore.round_answered(relay.rounds.is_empty());
+        relay.lease.restore.round_answered(relay.lease.rounds.is_empty());
         self.front.shared.metrics.leased.inc();
         // The next one's time begins now, if it was sent before.
-        if let Some(next) = relay.rounds.front_mut().and_then(|next| next.asked.as_mut()) {
+        if let Some(next) = relay.lease.rounds.front_mut().and_then(|next| next.asked.as_mut()) {
             *next = Instant::now();
         }
-        let turn = relay.transaction.turn(status != Status::Idle, round.asked);
+        let turn = relay.lease.transaction.turn(status != Status::Idle, round.asked);
         self.count(relay, &round, turn.first_round);
-        let (is_swayed, keeps) = (relay.sway.is_swayed(), self.keeps_last_values);
-        relay.drawn.add(&round, is_swayed, keeps, Instant::now);
+        let (is_swayed, keeps) = (relay.lease.sway.is_swayed(), self.keeps_last_values);
+        relay.lease.drawn.add(&round, is_swayed, keeps, Instant::now);
         for plan in &round.plans {
             self.database.catalogue_changed(effect::unsettles(plan));
         }
@@ -197,17 +197,17 @@ impl Session {
         self.divert_ended(&round.diverted, !round.failed);
         if !round.failed {
             let begun = round.changes.iter().map(|change| self.settings.begun_with(change));
-            begun.for_each(|begun| relay.restore.want(begun));
+            begun.for_each(|begun| relay.lease.restore.want(begun));
         }
-        relay.transaction.add(&mut round);
-        if !relay.is_open() {
+        relay.lease.transaction.add(&mut round);
+        if !relay.lease.is_open() {
             if *known.leaves != Leaves::Nothing {
                 self.database.may_have_changed();
             }
-            if relay.sway.end_transaction(relay.rounds.is_empty()) {
+            if relay.lease.sway.end_transaction(relay.lease.rounds.is_empty()) {
                 known.prepared.next_epoch();
             }
-            let end = relay.transaction.end(turn.was_open, round.failed);
+            let end = relay.lease.transaction.end(turn.was_open, round.failed);
             self.transaction_ended(relay, end);
         }
     }
@@ -221,7 +221,7 @@ impl Session {
         round: &PendingRound,
         from: usize,
     ) {
-        let later = || relay.rounds.iter();
+        let later = || relay.lease.rounds.iter();
         let pins = round.pins(from) || later().any(|round| round.pins(0));
         let stays = self.pinned && *known.leaves == Leaves::Lasting;
         self.pinned = self.mode == Mode::Session || pins || stays;
@@ -234,7 +234,7 @@ impl Session {
     /// No transaction is open any more.
     fn transaction_ended(&mut self, relay: &mut Relay, end: TransactionEnd) {
         let unsettles = |plan: &Rc<Plan>| effect::unsettles(plan) >= Unsettles::Changes;
-        if !relay.rounds.iter().any(|round| round.plans.iter().any(unsettles)) {
+        if !relay.lease.rounds.iter().any(|round| round.plans.iter().any(unsettles)) {
             relay.unsettled = None;
         }
         // What holds now of what it has set only the server knows: the client keeps it.
@@ -260,7 +260,7 @@ impl Session {
         let queued = relay.wanted.take().map(|wanted| asked.saturating_duration_since(wanted));
         let begun = first_round.unwrap_or(asked);
         let took = asked.saturating_duration_since(begun) + ran;
-        let ended = Some(took).filter(|_| !relay.is_open());
+        let ended = Some(took).filter(|_| !relay.lease.is_open());
         self.database.count(|totals| {
             totals.queries += 1;
             totals.query_time += ran;
@@ -273,7 +273,7 @@ impl Session {
         let seen = self.client.seen();
         seen.prepared.set(self.client.names().count());
         seen.pinned.set(self.pinned_by());
-        seen.in_transaction.set(relay.is_open().then(Instant::now));
+        seen.in_transaction.set(relay.lease.is_open().then(Instant::now));
         if let Some(latencies) = &relay.latencies {
             latencies.lease.observe(queued.unwrap_or_default(), ran);
             slow::note(&self.front.slow, ran, || Slow {

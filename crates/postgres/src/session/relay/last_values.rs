@@ -21,12 +21,12 @@ impl Session {
         if server.drew && (is_sole || self.database.may_ask_last_values()) {
             forget(relay, server);
         }
-        relay.drawn.begin(!server.drew);
+        relay.lease.drawn.begin(!server.drew);
     }
 
     /// A client that keeps its connection for good has its own values from now on.
     pub(super) fn own_once_pinned(&self, relay: &mut Relay, server: &mut Connection) {
-        if self.pinned && relay.drawn.forgets_once_pinned() {
+        if self.pinned && relay.lease.drawn.forgets_once_pinned() {
             forget(relay, server);
         }
     }
@@ -37,30 +37,30 @@ impl Session {
             return LastValues::Own;
         }
         let is_sole = self.pinned || self.mode == Mode::Session;
-        relay.drawn.decide(plan, &relay.rounds, is_sole, relay.sway.is_swayed())
+        relay.lease.drawn.decide(plan, &relay.lease.rounds, is_sole, relay.lease.sway.is_swayed())
     }
 
     /// Puts in front of a statement that is about to be run what makes the values of others
     /// unknown: in front of a Query, or within a round of the extended protocol.
     pub(super) fn forget_drawn(&self, relay: &mut Relay, server: &mut Connection, is_query: bool) {
-        if is_query && !relay.rounds.is_within() {
+        if is_query && !relay.lease.rounds.is_within() {
             return forget(relay, server);
         }
         self.composer(relay, server, |composer, out, script| {
             composer.own(FORGET.as_bytes(), out, script);
         });
-        relay.round().forgets_drawn = true;
+        relay.lease.round().forgets_drawn = true;
     }
 }
 
 /// How long the client still keeps its connection without a transaction, for what it has drawn.
 pub(super) fn kept(relay: &Relay) -> Option<Duration> {
-    let left = relay.drawn.kept_until()?.saturating_duration_since(Instant::now());
+    let left = relay.lease.drawn.kept_until()?.saturating_duration_since(Instant::now());
     Some(left).filter(|left| !left.is_zero())
 }
 
 fn forget(relay: &mut Relay, server: &mut Connection) {
     server.ask(FORGET);
     server.drew = false;
-    relay.drawn.begin(true);
+    relay.lease.drawn.begin(true);
 }

@@ -28,7 +28,7 @@ impl Session {
     ) {
         let was_pinned = self.pinned;
         self.note_plan(relay, server, plan, sql);
-        relay.round().drew.push(plan.clone());
+        relay.lease.round().drew.push(plan.clone());
         let spans = || match known {
             Some(known) => known.spans.clone(),
             None => spans(sql, self.scope.strings),
@@ -37,9 +37,9 @@ impl Session {
             let stays = |part: &Rc<Plan>| effect::pins(part) || self.is_in_doubt(relay, part);
             self.pinned = was_pinned || parts.iter().any(stays);
             parts.iter().for_each(|part| self.note_change(relay, part));
-            relay.round().listens.extend(parts.into_iter().filter(effect::listens));
+            relay.lease.round().listens.extend(parts.into_iter().filter(effect::listens));
         }
-        relay.forgets |= effect::forgets(plan);
+        relay.lease.forgets |= effect::forgets(plan);
         self.asked(relay, server);
     }
 
@@ -55,36 +55,36 @@ impl Session {
             b'F' => self.note_unknown(relay, server),
             b'S' => {
                 self.asked(relay, server);
-                relay.portals.end_round();
+                relay.lease.portals.end_round();
             }
             b'E' => {
                 let portal = Execute::read(body).ok().map(|run| run.portal);
-                let bound = relay.portals.execute(portal);
-                relay.round().drew.extend(bound);
-                if relay.sway.has_portal(portal) {
+                let bound = relay.lease.portals.execute(portal);
+                relay.lease.round().drew.extend(bound);
+                if relay.lease.sway.has_portal(portal) {
                     // What was prepared since it was bound was read before it is run.
                     self.sway(relay, server);
                 }
             }
             b'P' | b'D' | b'C' | b'H' => {
-                relay.round();
+                relay.lease.round();
             }
             b'B' => {
                 // What is bound counts as run: any portal may be, now or later in the transaction.
                 let bound = self.bound(body);
                 let sways = bound.as_ref().is_none_or(|(plan, _)| plan.effects.sways);
                 let portal = Bind::read(body).ok().map(|bind| bind.portal);
-                relay.sway.bind(portal, sways);
-                relay.portals.bind(bound.as_ref().map(|(plan, _)| plan.clone()), portal);
+                relay.lease.sway.bind(portal, sways);
+                relay.lease.portals.bind(bound.as_ref().map(|(plan, _)| plan.clone()), portal);
                 match bound {
                     Some((plan, statement)) => {
                         self.note_plan(relay, server, &plan, &statement.sql);
                     }
                     None => {
-                        relay.round().unknown = true;
+                        relay.lease.round().unknown = true;
                         self.sway(relay, server);
                         server.drew = true;
-                        relay.drawn.may_draw();
+                        relay.lease.drawn.may_draw();
                         server.leaves = server.leaves.max(Leaves::Some);
                         server.has_local_buffers = true;
                     }
@@ -101,29 +101,29 @@ impl Session {
         server.leaves = Leaves::Lasting;
         server.has_local_buffers = true;
         server.drew = true;
-        relay.drawn.may_draw();
+        relay.lease.drawn.may_draw();
         self.database.catalogue_changed(Unsettles::Code);
         relay.unsettled.get_or_insert_with(|| self.database.unsettle());
-        relay.round().unknown = true;
+        relay.lease.round().unknown = true;
         self.asked(relay, server);
     }
 
     /// What is sent from now on may be read by other settings.
     fn sway(&self, relay: &mut Relay, server: &mut Connection) {
-        relay.sway.begin();
-        relay.drawn.names_change();
+        relay.lease.sway.begin();
+        relay.lease.drawn.names_change();
         server.prepared.next_epoch();
     }
 
     /// The round is whole: the server has it from now on.
     pub(super) fn asked(&self, relay: &mut Relay, server: &mut Connection) {
-        if relay.sway.is_swayed() && !relay.goes_on() {
+        if relay.lease.sway.is_swayed() && !relay.lease.goes_on() {
             // Its transaction ends here, and what was set for it with that.
             server.prepared.next_epoch();
         }
         let now = Instant::now();
-        relay.round();
-        relay.rounds.end(now);
+        relay.lease.round();
+        relay.lease.rounds.end(now);
         server.record.asked(now);
         let seen = self.client.seen();
         seen.asked.set(Some(now));
@@ -142,18 +142,18 @@ impl Session {
         // With `pg_temp` in `search_path` a plain CREATE TABLE makes a temporary one.
         server.has_local_buffers |= plan.effects.uses_temporary
             || (plan.effects.leaves != Leaves::Nothing && self.settings.pins());
-        relay.transaction.note(plan);
+        relay.lease.transaction.note(plan);
         if plan.effects.sequences.may_draw {
             server.drew = true;
-            relay.drawn.may_draw();
+            relay.lease.drawn.may_draw();
         }
-        if relay.sway.is_swayed() && sql.contains(&b'\\') {
+        if relay.lease.sway.is_swayed() && sql.contains(&b'\\') {
             // Where its strings end depends on what was set for the transaction.
             server.leaves = server.leaves.max(Leaves::Some);
             server.has_local_buffers = true;
             self.sway(relay, server);
         }
-        if plan.effects.sways || (relay.sway.is_swayed() && effect::ends(plan)) {
+        if plan.effects.sways || (relay.lease.sway.is_swayed() && effect::ends(plan)) {
             self.sway(relay, server);
         }
         self.front.shared.metrics.unproven(plan.reason);
@@ -165,7 +165,7 @@ impl Session {
             relay.unsettled.get_or_insert_with(|| self.database.unsettle());
         }
         self.note_change(relay, plan);
-        let round = relay.round();
+        let round = relay.lease.round();
         round.plans.push(plan.clone());
         round.listens.extend(Some(plan.clone()).filter(effect::listens));
     }
@@ -177,16 +177,17 @@ impl Session {
             Some(Change::Set(_, value)) => value,
             _ => return false,
         };
-        !value.is_ascii() && (relay.sway.is_swayed() || !self.settings.is_utf8(&self.told.begun))
+        !value.is_ascii()
+            && (relay.lease.sway.is_swayed() || !self.settings.is_utf8(&self.told.begun))
     }
 
     /// Takes note of what a statement changes in the settings.
     fn note_change(&self, relay: &mut Relay, plan: &Rc<Plan>) {
         let Some(change) = effect::change(plan) else { return };
         if !self.settings.begun_with(&change).is_empty() {
-            relay.restore.await_round();
+            relay.lease.restore.await_round();
         }
-        relay.round().changes.push(change);
+        relay.lease.round().changes.push(change);
     }
 
     /// The statement that a Bind names, and its plan.
