@@ -8,6 +8,7 @@ pub mod effect;
 pub mod incoming;
 pub mod listening;
 pub mod machine;
+pub mod note;
 pub mod pause;
 pub mod portals;
 pub mod reply;

@@ -146,10 +146,10 @@ impl Session {
             // What it changes it changes behind its own statement's being prepared.
             None if tag == b'B' => {
                 self.compose(relay, server, message, is_point);
-                self.note(relay, server, tag, message.body);
+                self.note(relay, server, message);
                 return Ok(Step::Goes(len));
             }
-            None => self.note(relay, server, tag, message.body),
+            None => self.note(relay, server, message),
         }
         self.compose(relay, server, message, is_point);
         Ok(Step::Goes(len))

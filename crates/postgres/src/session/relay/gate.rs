@@ -143,7 +143,7 @@ impl Session {
 
     /// Has a statement refused that its client may not run.
     pub(super) fn refuse_to_run(
-        &self,
+        &mut self,
         relay: &mut Relay,
         server: &mut Connection,
         why: Why,
