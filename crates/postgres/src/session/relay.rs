@@ -421,9 +421,7 @@ impl Session {
         if let Some(request) =
             relay.lease.reply.hand_over().filter(|_| !relay.lease.rounds.is_within())
         {
-            self.front.shared.metrics.repeated.inc();
-            self.put_back(&request);
-            self.only_primary = true;
+            self.hand_over(&request);
             return Ok(());
         }
         if wrote {

@@ -69,8 +69,8 @@ impl Lease {
         let mut pins = self.note_plan(plan, sql, session);
         self.round().drew.push(plan.clone());
         if let Some(parts) = &parts {
-            let stays = |part| effect::pins(part) || self.is_in_doubt(part, session);
-            pins = parts.iter().any(|part| stays(part));
+            let stays = |part: &Rc<Plan>| effect::pins(part) || self.is_in_doubt(part, session);
+            pins = parts.iter().any(stays);
         }
         if pins {
             session.carry_out(Departure::Pins);

@@ -27,6 +27,13 @@ pub(in crate::session) struct Relay {
     pub(super) leaving: bool,
     /// A statement that changes the catalogue went out, and its transaction has not ended.
     pub(super) unsettled: Option<Unsettled>,
+    /// What the client's rounds are counted by.
+    pub(super) tally: Tally,
+}
+
+/// What the rounds of a client on a server connection are counted by.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
     /// Since when the first round wants a server, until it is answered.
     pub(super) wanted: Option<Instant>,
     /// The server is a replica.
@@ -44,13 +51,12 @@ impl Relay {
         server: &Connection,
         latencies: Rc<BackendLatencies>,
     ) -> Self {
-        Self {
-            lease: Lease::new(request),
+        let tally = Tally {
             wanted: Some(wanted),
             on_replica: server.backend.standing() == Standing::Replica,
             latencies: Some(latencies),
-            ..Self::default()
-        }
+        };
+        Self { lease: Lease::new(request), tally, ..Self::default() }
     }
 
     /// Whether the server connection could serve somebody else.
