@@ -9,10 +9,12 @@
 //! [`settings`] are what a connection takes on for its session, and [`shape`] is what a statement
 //! takes and gives. [`effect`] says what a statement does to its session and to the servers,
 //! [`spans`] where those about the session are in a text, and [`study`] what a long text is.
+//! [`lease`] follows a client that has a server connection of its own.
 
 pub mod compose;
 pub mod effect;
 pub mod judgement;
+pub mod lease;
 pub mod names;
 pub mod point_errors;
 pub mod prepared;

@@ -99,7 +99,7 @@ pub fn messages(bytes: &[u8]) -> impl Iterator<Item = Frame<'_>> {
 }
 
 /// The messages of a round, as its client sent them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Messages {
     /// A whole Query.
     Query(Rc<[u8]>),
@@ -121,6 +121,15 @@ pub struct Round {
     pub came: Instant,
     judgement: Option<Judgement>,
 }
+
+/// Two rounds are equal if their clients have sent the same.
+impl PartialEq for Round {
+    fn eq(&self, other: &Self) -> bool {
+        self.messages == other.messages
+    }
+}
+
+impl Eq for Round {}
 
 impl Round {
     /// Of a whole Query.

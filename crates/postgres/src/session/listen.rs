@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::Timeout;
 use wire::postgres::backend::Status;
 use wire::postgres::frame::Frame;
+use wire::postgres::frontend::Execute;
 use wire::postgres::{Refusal, sqlstate};
 
 use super::lease::GONE_TURN;
@@ -23,20 +24,11 @@ use super::relay::Relay;
 use super::{End, Session};
 use crate::connection::Connection;
 use crate::notify::{Confirmed, Joined, Listener};
+use crate::pipeline::lease::listening::{DivertedChange, ListenChange, leaves};
+use crate::pipeline::lease::portals::DivertedExecute;
 use crate::pipeline::round::Round;
 use crate::pipeline::script::{Expect, Why};
 use crate::plan::{Deallocate, Discard, Kind, Plan};
-
-/// A change of what a client listens to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Listening {
-    /// To this channel too.
-    To(Box<str>),
-    /// To this one no longer; `None`: to nothing.
-    NotTo(Option<Box<str>>),
-    /// The session is to be as it was at its start, which it is but for this.
-    Discard,
-}
 
 /// What became of waiting for a LISTEN.
 enum Waited {
@@ -58,36 +50,10 @@ pub(super) enum Diverted {
     Refused(Why),
 }
 
-/// What was bound last and the server did not get.
-#[derive(Debug)]
-pub(super) enum Bound {
-    /// A LISTEN or UNLISTEN.
-    Listening(BoundListening),
-    /// The DEALLOCATE of a statement that has another name there.
-    Deallocate(Box<str>),
-}
-
-/// A LISTEN or UNLISTEN in the unnamed portal.
-#[derive(Debug)]
-pub(super) struct BoundListening {
-    change: DivertedChange,
-    /// How its Execute is answered.
-    completed: &'static [u8],
-    is_run: bool,
-}
-
-/// What a LISTEN or UNLISTEN changes that the server does not get.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DivertedChange {
-    what: Listening,
-    /// Weir listens already, and the client did not before.
-    joined: bool,
-}
-
 /// The Bind of a LISTEN of a client that has a server connection.
 #[derive(Debug, Default)]
 pub(super) enum Confirming {
-    /// There is none.
+    /// No LISTEN is waited for.
     #[default]
     Nothing,
     /// It is not confirmed.
@@ -110,37 +76,18 @@ impl Confirming {
 const UNNAMED_PORTAL: &[u8] = b"P\0";
 const BIND_COMPLETE: &[u8] = b"2\0\0\0\x04";
 const NO_DATA: &[u8] = b"n\0\0\0\x04";
-const LISTEN: &[u8] = b"C\0\0\0\x0bLISTEN\0";
-const UNLISTEN: &[u8] = b"C\0\0\0\x0dUNLISTEN\0";
 const DEALLOCATE: &[u8] = b"C\0\0\0\x0fDEALLOCATE\0";
-
-/// Whether a client that has joined a channel leaves it once all of these hold, or were undone. It
-/// joined at the LISTEN's Bind, so that a NotTo in front of that takes nothing away.
-fn leaves(changes: &[DivertedChange], channel: &str, holds: bool) -> bool {
-    let named = changes.iter().rev().find_map(|change| match &change.what {
-        Listening::To(of) => (**of == *channel).then_some(false),
-        Listening::NotTo(of) => {
-            let is_named = of.as_deref().is_none_or(|of| of == channel);
-            is_named.then_some(true)
-        }
-        Listening::Discard => None,
-    });
-    let joins = |change: &DivertedChange| {
-        change.joined && matches!(&change.what, Listening::To(of) if **of == *channel)
-    };
-    if holds { named == Some(true) } else { changes.iter().any(joins) }
-}
 
 impl Session {
     /// What a statement outside a transaction changes that Weir can change itself.
-    pub(super) fn listening(&self, plan: &Plan) -> Option<Listening> {
+    pub(super) fn listening(&self, plan: &Plan) -> Option<ListenChange> {
         match &plan.kind {
             Kind::Listen(channel) if self.can_listen(channel) => {
-                Some(Listening::To(channel.clone()))
+                Some(ListenChange::To(channel.clone()))
             }
-            Kind::Unlisten(channel) => Some(Listening::NotTo(channel.clone())),
+            Kind::Unlisten(channel) => Some(ListenChange::NotTo(channel.clone())),
             Kind::Discard(Discard::All) if self.environment.settings.is_as_begun() => {
-                Some(Listening::Discard)
+                Some(ListenChange::Discard)
             }
             _ => None,
         }
@@ -170,18 +117,18 @@ impl Session {
     /// Changes what the client listens to, as a round asks.
     pub(super) async fn change_listening(
         &mut self,
-        what: Listening,
+        what: ListenChange,
         round: Round,
     ) -> Result<Option<Round>, End> {
         match what {
-            Listening::To(channel) => return self.listen(&channel, round).await,
-            Listening::NotTo(channel) => {
+            ListenChange::To(channel) => return self.listen(&channel, round).await,
+            ListenChange::NotTo(channel) => {
                 self.no_longer(channel.as_deref());
                 // What came before the answer is heard before it.
                 self.tell_mail()?;
                 self.answer("UNLISTEN", Status::Idle, &round);
             }
-            Listening::Discard => {
+            ListenChange::Discard => {
                 self.no_longer(None);
                 self.tell_mail()?;
                 self.answer("DISCARD ALL", Status::Idle, &round);
@@ -278,7 +225,7 @@ impl Session {
         status: Status,
         message: Frame<'_>,
     ) -> Diverted {
-        match (message.tag, &relay.diverted) {
+        match (message.tag, relay.lease.portals.is_diverted(b"")) {
             // Of the unnamed portal, which the next Bind of it and the end of the transaction end.
             (b'B', _) => {
                 if message.body.first() == Some(&0)
@@ -288,11 +235,9 @@ impl Session {
                 }
                 self.divert_bind(relay, status, message.body)
             }
-            (b'D', Some(_)) if message.body == UNNAMED_PORTAL => {
-                Diverted::Done(Expect::Say(NO_DATA))
-            }
-            (b'E', Some(_)) if message.body.first() == Some(&0) => self.divert_execute(relay),
-            (b'C', Some(_)) if message.body == UNNAMED_PORTAL => {
+            (b'D', true) if message.body == UNNAMED_PORTAL => Diverted::Done(Expect::Say(NO_DATA)),
+            (b'E', true) => self.divert_execute(relay, message.body),
+            (b'C', true) if message.body == UNNAMED_PORTAL => {
                 self.divert_no_more(relay);
                 Diverted::No
             }
@@ -304,18 +249,16 @@ impl Session {
         }
     }
 
-    fn divert_execute(&mut self, relay: &mut Relay) -> Diverted {
-        match &mut relay.diverted {
-            Some(Bound::Listening(BoundListening { is_run: true, .. })) => {
-                Diverted::Refused(Why::HasRun)
-            }
-            Some(Bound::Listening(bound)) => {
-                bound.is_run = true;
-                let (completed, change) = (bound.completed, bound.change.clone());
-                relay.diverts(change);
+    fn divert_execute(&self, relay: &mut Relay, body: &[u8]) -> Diverted {
+        let Ok(run) = Execute::read(body) else { return Diverted::No };
+        match relay.lease.portals.execute_diverted(run.portal) {
+            Some(DivertedExecute::HasRun) => Diverted::Refused(Why::HasRun),
+            Some(DivertedExecute::Listen(change)) => {
+                let completed = change.what.completed();
+                relay.lease.round().diverted.push(change);
                 Diverted::Done(Expect::Say(completed))
             }
-            Some(Bound::Deallocate(name)) => {
+            Some(DivertedExecute::Deallocate(name)) => {
                 self.client.names().change(name.as_bytes(), None);
                 Diverted::Done(Expect::Deallocate(DEALLOCATE))
             }
@@ -325,10 +268,8 @@ impl Session {
 
     /// The unnamed portal is gone: what was not run is not done.
     fn divert_no_more(&mut self, relay: &mut Relay) {
-        if let Some(Bound::Listening(bound)) = relay.diverted.take()
-            && !bound.is_run
-        {
-            self.divert_ended(&[bound.change], false);
+        if let Some(change) = relay.lease.portals.close_unnamed() {
+            self.divert_ended(&[change], false);
         }
     }
 
@@ -349,14 +290,14 @@ impl Session {
         if let Kind::Deallocate(Deallocate::Name(name)) = &plan.kind {
             return self.divert_deallocate(relay, status, name);
         }
-        if self.pinned || relay.is_open() || relay.has_run() {
+        if self.pinned || relay.lease.is_open() || relay.lease.has_run() {
             return Diverted::No;
         }
         let Some(what) = self.listening(&plan) else { return Diverted::No };
-        let completed = match &what {
-            Listening::Discard => return Diverted::No,
-            Listening::NotTo(_) => UNLISTEN,
-            Listening::To(channel) => {
+        match &what {
+            ListenChange::Discard => return Diverted::No,
+            ListenChange::NotTo(_) => {}
+            ListenChange::To(channel) => {
                 if matches!(relay.confirming, Confirming::Nothing) {
                     relay.joined = !self.listener().has(channel);
                     relay.confirming = self.join(channel);
@@ -366,7 +307,7 @@ impl Session {
                         relay.confirming = waits;
                         return Diverted::Waits;
                     }
-                    Confirming::Ended(true) => LISTEN,
+                    Confirming::Ended(true) => {}
                     // The server is to listen itself.
                     Confirming::Ended(false) | Confirming::Nothing => {
                         self.no_longer(Some(channel));
@@ -374,22 +315,20 @@ impl Session {
                     }
                 }
             }
-        };
+        }
         let joined = std::mem::take(&mut relay.joined);
-        let change = DivertedChange { what, joined };
-        let bound = BoundListening { change, completed, is_run: false };
-        relay.diverted = Some(Bound::Listening(bound));
+        relay.lease.portals.divert_listen(DivertedChange { what, joined });
         Diverted::Done(Expect::Say(BIND_COMPLETE))
     }
 
     fn divert_deallocate(&self, relay: &mut Relay, status: Status, name: &str) -> Diverted {
-        if !relay.is_first() {
+        if !relay.lease.rounds.is_first() {
             return Diverted::Waits;
         }
         if status == Status::Failed || self.client.names().get(name.as_bytes()).is_none() {
             return Diverted::No;
         }
-        relay.diverted = Some(Bound::Deallocate(name.into()));
+        relay.lease.portals.divert_deallocate(name);
         Diverted::Done(Expect::Say(BIND_COMPLETE))
     }
 
@@ -427,9 +366,9 @@ impl Session {
 
     /// As [`mail_may_go`](Self::mail_may_go), of a client that has a server connection.
     pub(super) fn mail_may_go_beside(&self, relay: &Relay, server: &Connection) -> bool {
-        relay.is_quiet()
+        relay.lease.is_quiet()
             && server.script.is_between()
-            && (!relay.is_open() || self.client.is_overrun())
+            && (!relay.lease.is_open() || self.client.is_overrun())
     }
 
     /// The server has done this: what the client listens to there Weir leaves alone.
@@ -439,35 +378,6 @@ impl Session {
             Kind::Unlisten(channel) => self.no_longer(channel.as_deref()),
             Kind::Discard(Discard::All) => self.no_longer(None),
             _ => {}
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn to(channel: &str, joined: bool) -> DivertedChange {
-        DivertedChange { what: Listening::To(channel.into()), joined }
-    }
-
-    fn not_to(channel: Option<&str>) -> DivertedChange {
-        DivertedChange { what: Listening::NotTo(channel.map(Into::into)), joined: false }
-    }
-
-    #[test]
-    fn a_listen_behind_an_unlisten_of_the_same_round_holds() {
-        for unlisten in [not_to(Some("a")), not_to(None)] {
-            let round = [unlisten.clone(), to("a", false)];
-            assert!(!leaves(&round, "a", true) && !leaves(&round, "a", false));
-            let round = [to("a", true), unlisten.clone()];
-            assert!(leaves(&round, "a", true) && leaves(&round, "a", false));
-            let round = [to("a", false), unlisten.clone()];
-            assert!(leaves(&round, "a", true) && !leaves(&round, "a", false));
-            assert_eq!(
-                leaves(std::slice::from_ref(&unlisten), "b", true),
-                unlisten == not_to(None)
-            );
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Session;
 use super::begin::Begun;
-use super::listen::Listening;
 use crate::lanes::Norm;
+use crate::pipeline::lease::listening::ListenChange;
 use crate::pipeline::round::Round;
 use crate::pipeline::summary::{self, Summary};
 use crate::plan::{
@@ -42,7 +42,7 @@ pub(super) enum Way {
     /// Nowhere: it says where this session's statements are to go.
     Route(Option<Route>),
     /// Nowhere: Weir listens for the client, or no longer does.
-    Listening(Listening),
+    Listening(ListenChange),
 }
 
 impl Session {

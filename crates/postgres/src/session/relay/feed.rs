@@ -15,6 +15,8 @@ use crate::client::AHEAD_MAX;
 use crate::connection::Connection;
 use crate::pipeline::compose::{Composer, Found};
 use crate::pipeline::judgement::TextPlan;
+use crate::pipeline::lease::incoming::Incoming;
+use crate::pipeline::lease::pause::Pause;
 use crate::pipeline::round::{HELD_MAX, Sending};
 use crate::pipeline::script::{Admission, Expect, Fate, Script, Why};
 use crate::pipeline::study::Study;
@@ -28,14 +30,22 @@ const QUERY_HELD_MAX: usize = 4 * 1024 * 1024;
 /// Answers that are under way at most; what more the client asks for waits.
 const ANSWERS_MAX: usize = 16 * 1024;
 
+/// What becomes of what stands at the start of the client's input.
+enum Step {
+    /// So many bytes of it are dealt with.
+    Goes(usize),
+    /// It waits, or is no whole message.
+    Pauses(Pause),
+}
+
 impl Session {
     /// Puts what the client has sent onto the server connection, as far as it may go now.
     pub(super) fn feed(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
         let front = Rc::clone(&self.front);
         let sending = relay.sending.as_ref().map_or(0, |sending| sending.rest().len());
         let _stage = front.worker.pulse.enter_sized(&PARSE, sending + self.inbox.len());
-        relay.waits = false;
         if relay.elsewhere.is_some() {
+            relay.lease.pause = Pause::Nothing;
             return Ok(());
         }
         while let Some(sending) = relay.sending.take().or_else(|| self.due(relay, server)) {
@@ -65,10 +75,7 @@ impl Session {
     ) -> Result<bool, End> {
         while !sending.rest().is_empty() {
             let plan = sending.round.text_plan(&*self.database, self.environment.scope);
-            let len = match self.has_to_wait_for_more(relay, server) {
-                true => 0,
-                false => self.message(relay, server, sending.rest(), plan)?,
-            };
+            let len = self.go_on(relay, server, sending.rest(), plan)?;
             if len == 0 {
                 relay.sending = Some(sending);
                 return Ok(false);
@@ -83,22 +90,15 @@ impl Session {
         let inbox = std::mem::take(&mut self.inbox);
         let mut at = 0;
         let fed = loop {
-            let rest = &inbox[at..];
-            if relay.through > 0 {
-                let n = relay.through.min(rest.len());
-                if !relay.drops {
-                    server.out.extend_from_slice(&rest[..n]);
-                }
-                relay.through -= n;
-                at += n;
+            let rest = relay.lease.incoming.take(inbox.len() - at);
+            if rest.goes_out {
+                server.out.extend_from_slice(&inbox[at..at + rest.len]);
             }
-            if self.has_to_wait_for_more(relay, server) {
-                break Ok(());
-            }
-            match self.message(relay, server, &inbox[at..], None) {
+            at += rest.len;
+            match self.go_on(relay, server, &inbox[at..], None) {
                 Ok(0) => break Ok(()),
-                Ok(n) => {
-                    at += n;
+                Ok(len) => {
+                    at += len;
                     relay.study = Study::Nothing;
                 }
                 Err(end) => break Err(end),
@@ -111,39 +111,61 @@ impl Session {
         fed
     }
 
-    /// Whether the client's next message is not to go out now.
-    fn has_to_wait_for_more(&self, relay: &mut Relay, server: &mut Connection) -> bool {
-        relay.full = server.unsent() > AHEAD_MAX;
-        relay.through > 0
-            || !relay.takes_more(self.pinned, server)
-            || relay.full
-            || self.has_to_hear(relay, server)
-    }
-
-    /// Whether so many answers are under way that no more are asked for. A server keeps them until
-    /// it is told to send them, or has many.
-    fn has_to_hear(&self, relay: &mut Relay, server: &mut Connection) -> bool {
-        relay.waits = server.script.under_way() >= ANSWERS_MAX;
-        if relay.waits && relay.within && !relay.flushed {
-            put_flush(&mut server.out);
-        }
-        relay.flushed = relay.waits;
-        relay.waits
-    }
-
-    /// Puts one message, or the beginning of a long one, onto the server connection; how many bytes
-    /// that took, 0 while it is not whole. `text_plan`: what is known of the text in it already.
-    fn message(
+    /// Puts the client's next message onto the server connection, or the beginning of a long one;
+    /// how many bytes that took, 0 where it goes no further for now. `text_plan`: what is known of
+    /// the text in it already.
+    fn go_on(
         &mut self,
         relay: &mut Relay,
         server: &mut Connection,
         bytes: &[u8],
         text_plan: Option<TextPlan>,
     ) -> Result<usize, End> {
+        let step = match self.pause(relay, server) {
+            Some(why) => Step::Pauses(why),
+            None => self.message(relay, server, bytes, text_plan)?,
+        };
+        match step {
+            Step::Goes(len) => {
+                relay.lease.pause = Pause::Nothing;
+                Ok(len)
+            }
+            Step::Pauses(why) => {
+                if relay.lease.pause.becomes(why)
+                    && why.asks_for_answers(relay.lease.rounds.is_within())
+                {
+                    put_flush(&mut server.out);
+                }
+                Ok(0)
+            }
+        }
+    }
+
+    /// Why the client's next message, whatever it is, may not go out now.
+    fn pause(&self, relay: &Relay, server: &Connection) -> Option<Pause> {
+        if server.unsent() > AHEAD_MAX {
+            Some(Pause::Room)
+        } else if relay.lease.incoming.is_within() || !relay.takes_more(self.pinned, server) {
+            Some(Pause::Nothing)
+        } else if server.script.under_way() >= ANSWERS_MAX {
+            Some(Pause::Many)
+        } else {
+            None
+        }
+    }
+
+    /// Puts one message, or the beginning of a long one, onto the server connection.
+    fn message(
+        &mut self,
+        relay: &mut Relay,
+        server: &mut Connection,
+        bytes: &[u8],
+        text_plan: Option<TextPlan>,
+    ) -> Result<Step, End> {
         let max = self.front.settings().max_message.len();
         let Header { tag, len } = match frame::header(bytes, max) {
             Ok(Some(header)) => header,
-            Ok(None) => return Ok(0),
+            Ok(None) => return Ok(Step::Pauses(Pause::Nothing)),
             Err(FrameError::TooLong { len, .. }) => return Err(End::too_large(bytes[0], len)),
             Err(FrameError::TooShort) => return Err(End::unknown_message(bytes[0])),
         };
@@ -152,24 +174,26 @@ impl Session {
             b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'S' | b'H' | b'F' | b'd' | b'c' | b'f' => {}
             _ => return Err(End::unknown_message(tag)),
         }
-        if !goes_beside_copy(relay, server, tag)? {
-            return Ok(0);
+        match server.script.admits(tag) {
+            Admission::Now => {}
+            Admission::Later => return Ok(Step::Pauses(Pause::Copy)),
+            Admission::Never => return Err(End::Refused(amid_copy())),
         }
         let Some(whole) = bytes.get(..len) else {
             let held_max = if tag == b'Q' { QUERY_HELD_MAX } else { HELD_MAX };
             let streams = matches!(tag, b'd' | b'Q' | b'F') && len > held_max;
-            return Ok(if streams { self.begin_long(relay, server, tag, bytes, len) } else { 0 });
+            return Ok(match streams {
+                true => self.begin_long(relay, server, tag, bytes, len),
+                false => Step::Pauses(Pause::Nothing),
+            });
         };
         let message = Frame { tag, body: &whole[frame::HEADER_BYTES..], whole };
         match self.passes(relay, server, message) {
             Gate::Open => {}
-            Gate::Waits => {
-                relay.waits = true;
-                return Ok(0);
-            }
-            Gate::Done => return Ok(len),
+            Gate::Waits => return Ok(Step::Pauses(Pause::Message)),
+            Gate::Done => return Ok(Step::Goes(len)),
         }
-        let Ok(known) = relay.study.of(message) else { return Ok(0) };
+        let Ok(known) = relay.study.of(message) else { return Ok(Step::Pauses(Pause::Nothing)) };
         let sql = message.body.strip_suffix(&[0]).unwrap_or(message.body);
         let plan = (tag == b'Q').then(|| match (&known, &text_plan) {
             (Some(known), _) => self.plan_of(known),
@@ -178,11 +202,8 @@ impl Session {
         });
         match self.may_run(relay, server, message, plan.as_ref()) {
             Gate::Open => {}
-            Gate::Waits => {
-                relay.waits = true;
-                return Ok(0);
-            }
-            Gate::Done => return Ok(len),
+            Gate::Waits => return Ok(Step::Pauses(Pause::Message)),
+            Gate::Done => return Ok(Step::Goes(len)),
         }
         let is_point = plan.as_deref().is_some_and(|plan| self.is_point(relay, server, plan, sql));
         match plan {
@@ -190,16 +211,16 @@ impl Session {
             // What it changes it changes behind its own statement's being prepared.
             None if tag == b'B' => {
                 self.compose(relay, server, message, is_point);
-                self.note(relay, server, tag, message.body);
-                return Ok(len);
+                self.note(relay, server, message);
+                return Ok(Step::Goes(len));
             }
-            None => self.note(relay, server, tag, message.body),
+            None => self.note(relay, server, message),
         }
         self.compose(relay, server, message, is_point);
         if let (b'P', Some(known)) = (tag, text_plan) {
             self.learn(message.body, known);
         }
-        Ok(len)
+        Ok(Step::Goes(len))
     }
 
     /// What was looked up of the text of a statement that the client has just prepared is known of
@@ -219,9 +240,9 @@ impl Session {
     /// its like has just failed in a batch: an error's position would count in what Weir has made.
     fn is_point(&self, relay: &Relay, server: &Connection, plan: &Plan, sql: &[u8]) -> bool {
         matches!(plan.kind, Kind::Write)
-            && !relay.within
+            && !relay.lease.rounds.is_within()
             && !server.script.takes_data()
-            && !relay.swayed
+            && !relay.lease.sway.is_swayed()
             && server.status != Status::Failed
             && !plan.is_to_go_alone(Instant::now())
             && self.lifts(plan, sql)
@@ -235,8 +256,8 @@ impl Session {
         message: Frame<'_>,
         is_point: bool,
     ) {
-        if let Some(round) = relay.rounds.back_mut().filter(|_| is_point) {
-            round.point = Some(message.body.strip_suffix(&[0]).unwrap_or(message.body).into());
+        if is_point {
+            relay.lease.rounds.is_point(message.body.strip_suffix(&[0]).unwrap_or(message.body));
         }
         let composed = self.composer(relay, server, |composer, out, script| {
             if !is_point {
@@ -253,8 +274,8 @@ impl Session {
             self.refuse_to_run(relay, server, Why::Malformed, false);
             return;
         }
-        if message.tag == b'E' && relay.bound_forgets {
-            relay.forgets = true;
+        if message.tag == b'E' && relay.lease.portals.forgets() {
+            relay.lease.forgets = true;
             // What follows waits for its answer.
             put_flush(&mut server.out);
         }
@@ -267,12 +288,12 @@ impl Session {
         server: &mut Connection,
         write: impl FnOnce(&mut Composer<'_>, &mut Vec<u8>, &mut Script) -> T,
     ) -> T {
-        let may_have_failed = relay.may_have_failed();
+        let may_have_failed = relay.lease.may_have_failed();
         let mut composer = Composer {
             names: &mut self.client.names(),
             statements: &self.front.statements,
             prepared: &mut server.prepared,
-            fresh: &mut relay.fresh,
+            fresh: &mut relay.lease.fresh,
             changes: self.database.changes(),
             has_failed: server.status == Status::Failed,
             may_have_failed,
@@ -292,10 +313,9 @@ impl Session {
         tag: u8,
         bytes: &[u8],
         len: usize,
-    ) -> usize {
-        // What the server would leave out goes nowhere.
-        relay.drops = server.script.is_skipping();
-        if tag != b'd' && !relay.drops {
+    ) -> Step {
+        let goes_out = !server.script.is_skipping();
+        if tag != b'd' && goes_out {
             self.note_unknown(relay, server);
             self.hide_prepared(relay, server);
             if tag == b'Q' {
@@ -303,46 +323,28 @@ impl Session {
             }
             server.script.expect(Expect::Query(Fate::Pass));
         }
-        if !relay.drops {
+        if goes_out {
             server.out.extend_from_slice(bytes);
         }
-        relay.through = len - bytes.len();
-        bytes.len()
+        relay.lease.incoming = Incoming::of_long(len - bytes.len(), goes_out);
+        Step::Goes(bytes.len())
     }
 }
 
-/// Whether a message of this kind may go out now, a COPY being under way or not.
-fn goes_beside_copy(relay: &mut Relay, server: &mut Connection, tag: u8) -> Result<bool, End> {
-    let admission = server.script.admits(tag);
-    let was_flushed = std::mem::replace(&mut relay.copy_flushed, admission == Admission::Later);
-    match admission {
-        Admission::Now => Ok(true),
-        Admission::Later => {
-            // Without a Sync behind the data the server keeps its answer to an Execute.
-            if !was_flushed {
-                put_flush(&mut server.out);
-            }
-            relay.waits = true;
-            Ok(false)
-        }
-        Admission::Never => Err(End::Refused(amid_copy())),
-    }
-}
-
-/// The client says goodbye; how many bytes of what it sent are dealt with by that.
-fn farewell(relay: &mut Relay, server: &mut Connection, bytes: &[u8]) -> Result<usize, End> {
-    if relay.within || server.script.takes_data() {
+/// The client says goodbye, which takes all that it has sent along.
+fn farewell(relay: &mut Relay, server: &mut Connection, bytes: &[u8]) -> Result<Step, End> {
+    if relay.lease.rounds.is_within() || server.script.takes_data() {
         // The server waits for more of the round as well: what came before the goodbye is done or
         // undone there, as it would be without Weir.
         put_terminate(&mut server.out);
         server.broken = true;
         relay.leaving = true;
-        return Ok(bytes.len());
+        return Ok(Step::Goes(bytes.len()));
     }
-    if !relay.rounds.is_empty() || server.unsent() > 0 {
+    if !relay.lease.rounds.is_empty() || server.unsent() > 0 {
         // What was sent before it is answered first.
         relay.leaving = true;
-        return Ok(0);
+        return Ok(Step::Pauses(Pause::Nothing));
     }
     Err(End::Terminated)
 }

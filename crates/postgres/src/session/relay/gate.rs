@@ -8,9 +8,9 @@ use wire::postgres::frame::Frame;
 use wire::postgres::frontend::{put_flush, tag};
 
 use super::Relay;
-use super::last_values::LastValues;
 use crate::connection::Connection;
 use crate::pipeline::compose::Holds;
+use crate::pipeline::lease::drawn::LastValues;
 use crate::pipeline::names::name_in;
 use crate::pipeline::script::{Expect, Why};
 use crate::plan::{Deallocate, Kind, Plan};
@@ -81,7 +81,7 @@ impl Session {
                 Gate::Done
             }
             holds => {
-                relay.round();
+                relay.lease.round();
                 self.composer(relay, server, |composer, out, script| match holds {
                     Holds::Unheard => put_flush(out),
                     _ => composer.ask_shape(name, out, script),
@@ -143,13 +143,13 @@ impl Session {
 
     /// Has a statement refused that its client may not run.
     pub(super) fn refuse_to_run(
-        &self,
+        &mut self,
         relay: &mut Relay,
         server: &mut Connection,
         why: Why,
         is_query: bool,
     ) {
-        relay.round();
+        relay.lease.round();
         self.composer(relay, server, |composer, out, script| {
             composer.refuse_to_run(why, out, script);
             if is_query {
@@ -166,8 +166,8 @@ impl Session {
     /// Whether a message is about a name that may stand for something else by the time the server
     /// sees it.
     fn has_to_wait(&self, relay: &mut Relay, server: &Connection, message: Frame<'_>) -> bool {
-        relay.forgets &= !server.script.is_idle();
-        if relay.forgets {
+        relay.lease.forgets &= !server.script.is_idle();
+        if relay.lease.forgets {
             return matches!(message.tag, b'P' | b'B' | b'D' | b'C');
         }
         let names = self.client.names();
@@ -187,7 +187,7 @@ impl Session {
         let Kind::Deallocate(Deallocate::Name(name)) = &plan.kind else {
             return Gate::Open;
         };
-        if relay.within || server.script.takes_data() {
+        if relay.lease.rounds.is_within() || server.script.takes_data() {
             return Gate::Open;
         }
         if !server.script.is_idle() {
@@ -199,7 +199,7 @@ impl Session {
         }
         names.set(name.as_bytes(), None);
         names.query();
-        relay.begun = true;
+        relay.lease.begun = true;
         let mut out = Vec::new();
         put_command_complete(&mut out, "DEALLOCATE");
         put_ready_for_query(&mut out, server.status);

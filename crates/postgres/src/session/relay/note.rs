@@ -1,20 +1,60 @@
-//! What is noted of a message as it goes out: what follows from it once it is answered, and what it
-//! may do to the server connection.
+//! What is done of a message before it goes out, in front of its bytes.
 
 use std::rc::Rc;
 use std::time::Instant;
 
-use wire::postgres::frontend::{Bind, Execute};
+use wire::postgres::frame::Frame;
+use wire::postgres::frontend::{Bind, tag};
 
 use super::Relay;
+use crate::catalogue::Unsettled;
 use crate::connection::Connection;
-use crate::pipeline::effect;
-use crate::pipeline::settings::Change;
+use crate::pipeline::lease::note::{BoundStatement, Departing, Departure};
+use crate::pipeline::settings::{Reported, SessionSettings};
 use crate::pipeline::spans::spans;
 use crate::pipeline::statements::Statement;
 use crate::pipeline::study::LongText;
-use crate::plan::{Leaves, Plan, Unsettles};
+use crate::plan::Plan;
 use crate::session::Session;
+
+/// A session whose message goes out on its server connection.
+struct SendingSession<'a> {
+    session: &'a mut Session,
+    server: &'a mut Connection,
+    unsettled: &'a mut Option<Unsettled>,
+}
+
+impl Departing for SendingSession<'_> {
+    fn settings(&self) -> &SessionSettings {
+        &self.session.environment.settings
+    }
+
+    fn reported(&self) -> &Reported {
+        &self.session.environment.told.begun
+    }
+
+    fn carry_out(&mut self, departure: Departure) {
+        let Self { session, server, unsettled } = self;
+        match departure {
+            Departure::Pins => session.pinned = true,
+            Departure::Leaves(leaves) => server.leaves = server.leaves.max(leaves),
+            Departure::UsesLocalBuffers => server.has_local_buffers = true,
+            Departure::Draws => server.drew = true,
+            Departure::NextEpoch => server.prepared.next_epoch(),
+            Departure::Unproven(reason) => session.front.shared.metrics.unproven(reason),
+            Departure::Unsettles(how) => session.database.catalogue_changed(how),
+            Departure::HoldsFacts => {
+                unsettled.get_or_insert_with(|| session.database.unsettle());
+            }
+            Departure::RoundEnds(now) => {
+                server.record.asked(now);
+                let seen = session.client.seen();
+                seen.asked.set(Some(now));
+                seen.in_transaction.set(None);
+            }
+        }
+    }
+}
 
 impl Session {
     /// Takes note of what a Query will change.
@@ -26,172 +66,40 @@ impl Session {
         sql: &[u8],
         known: Option<&LongText>,
     ) {
-        let was_pinned = self.pinned;
-        self.note_plan(relay, server, plan, sql);
-        relay.round().drew.push(plan.clone());
         let spans = || match known {
             Some(known) => known.spans.clone(),
             None => spans(sql, self.environment.scope.strings),
         };
-        if let Some(parts) = self.parts(plan, sql, spans) {
-            let stays = |part: &Rc<Plan>| effect::pins(part) || self.is_in_doubt(relay, part);
-            self.pinned = was_pinned || parts.iter().any(stays);
-            parts.iter().for_each(|part| self.note_change(relay, part));
-            relay.round().listens.extend(parts.into_iter().filter(effect::listens));
-        }
-        relay.forgets |= effect::forgets(plan);
-        self.asked(relay, server);
+        let parts = self.parts(plan, sql, spans);
+        let Relay { lease, unsettled, .. } = relay;
+        let session = &mut SendingSession { session: self, server, unsettled };
+        lease.note_query(plan, sql, parts, Instant::now(), session);
     }
 
     /// Takes note of what another message will change.
-    pub(super) fn note(
-        &mut self,
-        relay: &mut Relay,
-        server: &mut Connection,
-        tag: u8,
-        body: &[u8],
-    ) {
-        match tag {
-            b'F' => self.note_unknown(relay, server),
-            b'S' => {
-                self.asked(relay, server);
-                (relay.bound_forgets, relay.bound_last) = (false, None);
-            }
-            b'E' => {
-                let run = Execute::read(body).ok();
-                let bound = relay.bound_last.take();
-                let round = relay.round();
-                if let (Some((plan, portal)), Some(run)) = (bound, run)
-                    && *portal == *run.portal
-                {
-                    round.drew.push(plan);
-                }
-                if relay.portals_sway.has(Execute::read(body).ok().map(|run| run.portal)) {
-                    // What was prepared since it was bound was read before it is run.
-                    self.sway(relay, server);
-                }
-            }
-            b'P' | b'D' | b'C' | b'H' => {
-                relay.round();
-            }
-            b'B' => {
-                // What is bound counts as run: any portal may be, now or later in the transaction.
-                let bound = self.bound(body);
-                let sways = bound.as_ref().is_none_or(|(plan, _)| plan.effects.sways);
-                relay.portals_sway.bound(Bind::read(body).ok().map(|bind| bind.portal), sways);
-                relay.bound_forgets = bound.as_ref().is_some_and(|(plan, _)| effect::forgets(plan));
-                let portal = Bind::read(body).ok().map(|bind| bind.portal.into());
-                relay.bound_last = bound.as_ref().map(|(plan, _)| plan.clone()).zip(portal);
-                match bound {
-                    Some((plan, statement)) => {
-                        self.note_plan(relay, server, &plan, &statement.sql);
-                    }
-                    None => {
-                        relay.round().unknown = true;
-                        self.sway(relay, server);
-                        server.drew = true;
-                        relay.drawn.may_have_drawn();
-                        server.leaves = server.leaves.max(Leaves::Some);
-                        server.has_local_buffers = true;
-                    }
-                }
-            }
-            _ => {}
-        }
+    pub(super) fn note(&mut self, relay: &mut Relay, server: &mut Connection, message: Frame<'_>) {
+        let bound = match message.tag {
+            tag::BIND => self.bound(message.body),
+            _ => None,
+        };
+        let bound = bound.as_ref().map(|(plan, of)| BoundStatement { plan, sql: &of.sql });
+        let Relay { lease, unsettled, .. } = relay;
+        let session = &mut SendingSession { session: self, server, unsettled };
+        lease.note(message, bound, Instant::now, session);
     }
 
-    /// A round that is not looked into: it may have done anything.
+    /// A round that is not looked into: it may do anything.
     pub(super) fn note_unknown(&mut self, relay: &mut Relay, server: &mut Connection) {
-        self.pinned = true;
-        self.sway(relay, server);
-        server.leaves = Leaves::Lasting;
-        server.has_local_buffers = true;
-        server.drew = true;
-        relay.drawn.may_have_drawn();
-        self.database.catalogue_changed(Unsettles::Code);
-        relay.unsettled.get_or_insert_with(|| self.database.unsettle());
-        relay.round().unknown = true;
-        self.asked(relay, server);
-    }
-
-    /// What is sent from now on may be read by other settings.
-    fn sway(&self, relay: &mut Relay, server: &mut Connection) {
-        relay.swayed = true;
-        relay.drawn.names_change();
-        server.prepared.next_epoch();
+        let Relay { lease, unsettled, .. } = relay;
+        let session = &mut SendingSession { session: self, server, unsettled };
+        lease.note_unknown(Instant::now(), session);
     }
 
     /// The round is whole: the server has it from now on.
-    pub(super) fn asked(&self, relay: &mut Relay, server: &mut Connection) {
-        if relay.swayed && !relay.goes_on() {
-            // Its transaction ends here, and what was set for it with that.
-            server.prepared.next_epoch();
-        }
-        let now = Instant::now();
-        relay.round().asked = Some(now);
-        relay.within = false;
-        server.record.asked(now);
-        let seen = self.client.seen();
-        seen.asked.set(Some(now));
-        seen.in_transaction.set(None);
-    }
-
-    fn note_plan(
-        &mut self,
-        relay: &mut Relay,
-        server: &mut Connection,
-        plan: &Rc<Plan>,
-        sql: &[u8],
-    ) {
-        self.pinned |= effect::pins(plan) || self.is_in_doubt(relay, plan);
-        server.leaves = server.leaves.max(plan.effects.leaves);
-        // With `pg_temp` in `search_path` a plain CREATE TABLE makes a temporary one.
-        server.has_local_buffers |= plan.effects.uses_temporary
-            || (plan.effects.leaves != Leaves::Nothing && self.environment.settings.pins());
-        relay.changes_logins |= plan.effects.changes_logins;
-        if plan.effects.sequences.may_draw {
-            server.drew = true;
-            relay.drawn.may_have_drawn();
-        }
-        if relay.swayed && sql.contains(&b'\\') {
-            // Where its strings end depends on what was set for the transaction.
-            server.leaves = server.leaves.max(Leaves::Some);
-            server.has_local_buffers = true;
-            self.sway(relay, server);
-        }
-        if plan.effects.sways || (relay.swayed && effect::ends(plan)) {
-            self.sway(relay, server);
-        }
-        self.front.shared.metrics.unproven(plan.reason);
-        let unsettles = effect::unsettles(plan);
-        if unsettles >= Unsettles::Changes {
-            // Before the server knows of it and until its transaction has ended, so that no proof
-            // rests on what it changes.
-            self.database.catalogue_changed(unsettles);
-            relay.unsettled.get_or_insert_with(|| self.database.unsettle());
-        }
-        self.note_change(relay, plan);
-        let round = relay.round();
-        round.plans.push(plan.clone());
-        round.listens.extend(Some(plan.clone()).filter(effect::listens));
-    }
-
-    /// Whether a setting is given a value that only its own server connection is sure to read as
-    /// it was meant: one beyond ASCII, not in UTF-8.
-    fn is_in_doubt(&self, relay: &Relay, plan: &Rc<Plan>) -> bool {
-        let value = match effect::change(plan) {
-            Some(Change::Set(_, value)) => value,
-            _ => return false,
-        };
-        !value.is_ascii()
-            && (relay.swayed || !self.environment.settings.is_utf8(&self.environment.told.begun))
-    }
-
-    /// Takes note of what a statement changes in the settings.
-    fn note_change(&self, relay: &mut Relay, plan: &Rc<Plan>) {
-        let Some(change) = effect::change(plan) else { return };
-        relay.resets |= !self.environment.settings.begun_with(&change).is_empty();
-        relay.round().changes.push(change);
+    pub(super) fn asked(&mut self, relay: &mut Relay, server: &mut Connection) {
+        let Relay { lease, unsettled, .. } = relay;
+        let session = &mut SendingSession { session: self, server, unsettled };
+        lease.end_round(Instant::now(), session);
     }
 
     /// The statement that a Bind names, and its plan.
