@@ -5,10 +5,8 @@
 //! transaction is open, every round is answered and no state of the session is left on it.
 
 mod feed;
-mod gate;
 mod hear;
 mod last_values;
-mod note;
 mod state;
 
 use std::future::poll_fn;
@@ -30,6 +28,7 @@ use crate::pipeline::lease::pause::Pause;
 use crate::pipeline::lease::reply::Reply;
 use crate::pipeline::lease::restore::RestoreStep;
 use crate::pipeline::lease::rounds::PendingRound;
+use crate::pipeline::lease::sending::Composing;
 use crate::pipeline::lease::transaction::Transaction;
 use crate::pipeline::round::{Cut, cut, ends_within};
 use crate::pipeline::settings::Setting;
@@ -69,7 +68,8 @@ impl Session {
                 server.ask_to_fail();
             } else if self.begins_with_change() {
                 // In one answer with the statement's, for which the server is woken once.
-                self.composer(&mut relay, server, |composer, out, script| {
+                let with = Composing { fresh: &mut relay.lease.fresh, may_have_failed: false };
+                self.composer(with, server, |composer, out, script| {
                     composer.own(begun.sql.as_bytes(), out, script);
                 });
             } else {
@@ -340,7 +340,8 @@ impl Session {
         if self.has_ended {
             return self.poll_answered(relay, server, cx);
         }
-        if !relay.leaving && server.unsent() < AHEAD_MAX && self.inbox_has_room(relay, server) {
+        if !relay.lease.leaving && server.unsent() < AHEAD_MAX && self.inbox_has_room(relay, server)
+        {
             return match self.poll_fill(cx) {
                 Poll::Ready(Ok(true)) => Poll::Ready(Turn::Read),
                 Poll::Pending => Poll::Pending,
@@ -351,7 +352,7 @@ impl Session {
                 }
                 // What it has sent is still sent on.
                 Poll::Ready(_) if server.unsent() > 0 => {
-                    relay.leaving = true;
+                    relay.lease.leaving = true;
                     Poll::Pending
                 }
                 Poll::Ready(_) => Poll::Ready(Turn::ClientGone),
@@ -360,7 +361,7 @@ impl Session {
         // Behind the last answer there is only a goodbye, or a message that will never be whole.
         let is_done = self.inbox.is_empty()
             || (relay.lease.rounds.is_empty() && !relay.lease.pause.is_for_answers());
-        if relay.leaving && server.unsent() == 0 && is_done {
+        if relay.lease.leaving && server.unsent() == 0 && is_done {
             return Poll::Ready(Turn::ClientGone);
         }
         Poll::Pending

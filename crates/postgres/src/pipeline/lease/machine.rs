@@ -40,6 +40,8 @@ pub struct Lease {
     pub forgets: bool,
     /// Something was asked, or answered here.
     pub begun: bool,
+    /// The client has said goodbye, and is still to have its answers.
+    pub leaving: bool,
 }
 
 impl Lease {

@@ -21,10 +21,6 @@ pub(in crate::session) struct Relay {
     pub(super) study: Study,
     /// A LISTEN that the server does not get.
     pub(in crate::session) confirming: Confirming,
-    /// The client did not listen to its channel before.
-    pub(in crate::session) joined: bool,
-    /// The client has said goodbye, and is still to have its answers.
-    pub(super) leaving: bool,
     /// A statement that changes the catalogue went out, and its transaction has not ended.
     pub(super) unsettled: Option<Unsettled>,
     /// What the client's rounds are counted by.
