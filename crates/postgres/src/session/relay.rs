@@ -24,10 +24,9 @@ use super::{End, Session};
 use crate::backends::Standing;
 use crate::client::AHEAD_MAX;
 use crate::connection::{Connection, gives_rights, is_refused_for_good, refusal_of};
+use crate::pipeline::lease::loss::Loss;
 use crate::pipeline::lease::pause::Pause;
-use crate::pipeline::lease::reply::Reply;
 use crate::pipeline::lease::restore::RestoreStep;
-use crate::pipeline::lease::rounds::PendingRound;
 use crate::pipeline::lease::sending::Composing;
 use crate::pipeline::lease::transaction::Transaction;
 use crate::pipeline::round::{Cut, cut, ends_within};
@@ -407,45 +406,24 @@ impl Session {
         self.client.names().undo_all();
         let why = error.map_or_else(|| "it closed the connection".to_owned(), |e| e.to_string());
         tracing::warn!(backend = server.backend.name(), why, "a server connection is gone");
-        let wrote = relay.lease.transaction.writes()
-            || relay.lease.rounds.iter().any(PendingRound::may_have_written);
-        let code = if wrote && !relay.lease.rounds.is_empty() {
-            sqlstate::OUTCOME_UNKNOWN
-        } else {
-            sqlstate::CONNECTION_FAILURE
+        let wrote = relay.lease.may_have_written();
+        let (code, what) = match wrote && !relay.lease.rounds.is_empty() {
+            true => (sqlstate::OUTCOME_UNKNOWN, OUTCOME_UNKNOWN),
+            false => (sqlstate::CONNECTION_FAILURE, "the server connection broke"),
         };
-        let what = if code == sqlstate::OUTCOME_UNKNOWN {
-            OUTCOME_UNKNOWN
-        } else {
-            "the server connection broke"
-        };
-        if let Some(request) =
-            relay.lease.reply.hand_over().filter(|_| !relay.lease.rounds.is_within())
-        {
-            self.hand_over(&request);
-            return Ok(());
-        }
-        if wrote {
+        let loss = relay.lease.lose(self.pinned);
+        if let Loss::HandOver(request) = &loss {
+            self.hand_over(request);
+        } else if wrote {
             self.last_write = self.front.backends.note_write();
         }
-        if relay.lease.reply == Reply::Dismissed {
-            return Err(End::Gone);
-        }
-        let is_quiet = relay.lease.is_quiet() && !relay.lease.is_open() && !self.pinned;
-        if is_quiet {
-            // It has had all its answers, and nothing of it was there.
-            return Ok(());
-        }
-        // A client in a transaction, or within an answer, could not be told otherwise.
-        if relay.lease.is_open()
-            || relay.lease.rounds.is_within()
-            || relay.lease.reply == Reply::Told
-            || self.pinned
-        {
-            return Err(End::Refused(Refusal::fatal(code, what)));
-        }
-        for _ in 0..relay.lease.rounds.len() {
-            self.refuse(&Refusal::error(code, what));
+        match loss {
+            Loss::HandOver(_) | Loss::Unnoticed => {}
+            Loss::Dismissed => return Err(End::Gone),
+            Loss::Closed => return Err(End::Refused(Refusal::fatal(code, what))),
+            Loss::Failed(rounds) => {
+                (0..rounds).for_each(|_| self.refuse(&Refusal::error(code, what)));
+            }
         }
         Ok(())
     }

@@ -10,6 +10,7 @@
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   answer: what follows from what the server says
 //   feed, gate, divert: what becomes of what the client sends
+//   loss: what becomes of a client whose server is gone
 //   sending: the session whose messages go out
 //   note: what a message does before it goes out
 //   machine: all that the two are in the middle of
@@ -27,6 +28,7 @@ pub mod feed;
 pub mod gate;
 pub mod incoming;
 pub mod listening;
+pub mod loss;
 pub mod machine;
 pub mod note;
 pub mod pause;
