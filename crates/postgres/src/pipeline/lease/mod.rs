@@ -39,3 +39,6 @@ pub mod rounds;
 pub mod sending;
 pub mod sway;
 pub mod transaction;
+
+#[cfg(test)]
+mod tests;
