@@ -186,7 +186,6 @@ impl Lease {
         {
             session.carry_out(Departure::UsesLocalBuffers);
         }
-        self.transaction.note(plan);
         if effects.sequences.may_draw {
             session.carry_out(Departure::Draws);
             self.drawn.may_draw();

@@ -190,6 +190,21 @@ fn every_order(rounds: &[Sent], request: Option<&[u8]>) -> usize {
 }
 
 #[test]
+fn logins_have_changed_once_the_transaction_has_ended_that_changes_them() {
+    let mut through = Through::new(Lease::default());
+    through.sends(&Query("BEGIN").bytes());
+    through.settles();
+    // What follows the end of the transaction is sent before that is answered.
+    through.sends(&[Query("COMMIT").bytes(), Query("ALTER ROLE a LOGIN").bytes()].concat());
+    through.arrives();
+    let committed = "C....COMMIT.Z.....".len();
+    through.hears(committed);
+    assert!(!through.lease.is_open() && through.session.logins_changed == 0);
+    through.settles();
+    assert_eq!(through.session.logins_changed, 1);
+}
+
+#[test]
 fn every_order_of_events_of_two_rounds_is_right() {
     let mut orders = 0;
     for first in ALL {

@@ -209,6 +209,7 @@ impl Server {
                 self.writes += 1;
                 return Ok(());
             }
+            "ALTER ROLE a LOGIN" => "ALTER ROLE",
             "SELECT 1/0" => return Err("22012"),
             other => panic!("what is {other:?}?"),
         };

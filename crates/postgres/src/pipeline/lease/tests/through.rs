@@ -53,6 +53,8 @@ pub struct Session {
     pub heard: RefCell<Vec<u8>>,
     /// The lease has given the connection or its client up.
     pub lost: bool,
+    /// Transactions that have ended and changed who may log in where.
+    pub logins_changed: usize,
 }
 
 impl Departing for Session {
@@ -231,6 +233,7 @@ impl Arriving for Session {
             Arrival::GivesUp | Arrival::OutOfStep | Arrival::AmidCopy => self.lost = true,
             Arrival::Ended(end) => {
                 self.pinned |= end.pins;
+                self.logins_changed += usize::from(end.changed_logins);
                 if end.holds {
                     end.changes.into_iter().for_each(|change| self.settings.change(change));
                 }
@@ -266,6 +269,7 @@ impl Through {
             leaves: Leaves::Nothing,
             heard: RefCell::default(),
             lost: false,
+            logins_changed: 0,
         };
         let (inbox, back) = Default::default();
         Self { lease, session, server: Server::new(true), inbox, back }
