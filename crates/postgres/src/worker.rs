@@ -146,6 +146,18 @@ impl LeaseError {
     }
 }
 
+/// How many statements one client may hold prepared, and a worker beside.
+fn client_limits(settings: &Settings) -> Limits {
+    let (count, bytes) = (settings.max_prepared_statements, settings.max_prepared_bytes.len());
+    Limits { count, bytes }
+}
+
+/// How many statements one server connection keeps prepared.
+fn connection_limits(settings: &Settings) -> Limits {
+    let (count, bytes) = (settings.prepared_statements, settings.max_prepared_bytes.len());
+    Limits { count, bytes }
+}
+
 impl Front {
     /// What the clients of a worker share, empty; each of them takes so many bytes of memory beside
     /// what it points to.
@@ -160,7 +172,7 @@ impl Front {
             backends: shared.backends.clone(),
             scratch: worker.connections.scratch().clone(),
             worker,
-            statements: Statements::new(Limits::of_client(&settings)),
+            statements: Statements::new(client_limits(&settings)),
             draft: RefCell::default(),
             databases: RefCell::default(),
             groups: RefCell::default(),
@@ -336,7 +348,7 @@ impl Front {
 
     /// A client has logged in.
     pub fn came(&self, outlet: Outlet) -> Rc<Client> {
-        let limits = Limits::of_client(&self.settings());
+        let limits = client_limits(&self.settings());
         let client = Client::new(outlet, self.shared.number(), limits);
         self.clients.borrow_mut().insert(client.id, Rc::downgrade(&client));
         client

@@ -15,7 +15,6 @@ use wire::postgres::frontend::{Bind, Parse, Target, tag};
 use super::script::{Outcome, Why};
 use super::shape::Shape;
 use super::statements::Statement;
-use crate::settings::Settings;
 
 /// What a name costs beside its text, in bytes.
 const NAME_BYTES: usize = 128;
@@ -39,20 +38,6 @@ pub struct Limits {
     pub count: usize,
     /// Bytes of their text.
     pub bytes: usize,
-}
-
-impl Limits {
-    /// What one client may hold of prepared statements, and a worker beside.
-    pub fn of_client(settings: &Settings) -> Self {
-        let (count, bytes) = (settings.max_prepared_statements, settings.max_prepared_bytes.len());
-        Self { count, bytes }
-    }
-
-    /// What one server connection keeps of them.
-    pub fn of_connection(settings: &Settings) -> Self {
-        let (count, bytes) = (settings.prepared_statements, settings.max_prepared_bytes.len());
-        Self { count, bytes }
-    }
 }
 
 /// What a name stands for.

@@ -14,7 +14,6 @@ use crate::auth::Credentials;
 use crate::backends::{Backend, ClientLogin};
 use crate::connection::{Connection, Key, Opened, Record};
 use crate::lanes::Need;
-use crate::pipeline::names::Limits;
 use crate::server::{DialError, Identity, dial};
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -105,7 +104,7 @@ impl Opener for Servers {
             Ok(dialled) => {
                 backend.connected();
                 self.shared.has_logged_in(&key.database, client);
-                let max = Limits::of_connection(&self.shared.settings());
+                let max = super::connection_limits(&self.shared.settings());
                 Ok(Connection::new(dialled, record, opened, max))
             }
             Err(error) => {
