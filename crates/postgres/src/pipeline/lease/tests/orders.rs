@@ -33,8 +33,9 @@ const INSERT: &str = "INSERT INTO t VALUES (1)";
 const SET_LOCAL: &str = "SET LOCAL search_path = a";
 const SET: &str = "SET search_path = b";
 const FAILS: &str = "SELECT 1/0";
+const LISTEN: &str = "LISTEN a";
 
-const ALL: [Sent; 11] = [
+const ALL: [Sent; 12] = [
     Query(SELECT),
     Query(INSERT),
     Query("BEGIN"),
@@ -46,6 +47,7 @@ const ALL: [Sent; 11] = [
     Names(SELECT),
     RunsNamed,
     Copies,
+    Runs(LISTEN),
 ];
 
 impl Sent {
@@ -95,6 +97,8 @@ enum Event {
     Sends,
     Arrives,
     Hears,
+    /// A server is known to listen to the channel, or none does for Weir.
+    Joins(bool),
     /// The server ends the connection.
     Ends,
 }
@@ -109,6 +113,8 @@ fn run(rounds: &[Sent], request: Option<&[u8]>, choices: &[usize]) -> Vec<(usize
         let mut events = Vec::new();
         events.extend(through.has_said().then_some(Event::Hears));
         events.extend(through.has_sent().then_some(Event::Arrives));
+        let joins = [Event::Joins(true), Event::Joins(false)];
+        events.extend(joins.into_iter().filter(|_| through.is_joining()));
         events.extend((next < rounds.len()).then_some(Event::Sends));
         if events.is_empty() {
             break;
@@ -123,6 +129,7 @@ fn run(rounds: &[Sent], request: Option<&[u8]>, choices: &[usize]) -> Vec<(usize
             }
             Event::Arrives => through.arrives(),
             Event::Hears => through.hears(usize::MAX),
+            Event::Joins(is_confirmed) => through.joins(is_confirmed),
             Event::Ends => {
                 loses(&mut through, rounds);
                 return made;
@@ -265,7 +272,8 @@ proptest! {
         through.settles();
         prop_assert!(through.is_over());
         let heard = through.session.heard.take();
-        prop_assert_eq!(heard.escape_ascii().to_string(), alone(&rounds).escape_ascii().to_string());
+        let (heard, alone) = (heard.escape_ascii(), alone(&rounds));
+        prop_assert_eq!(heard.to_string(), alone.escape_ascii().to_string());
         passes_on(through, &rounds);
     }
 }

@@ -210,6 +210,7 @@ impl Server {
                 return Ok(());
             }
             "ALTER ROLE a LOGIN" => "ALTER ROLE",
+            "LISTEN a" => "LISTEN",
             "SELECT 1/0" => return Err("22012"),
             other => panic!("what is {other:?}?"),
         };

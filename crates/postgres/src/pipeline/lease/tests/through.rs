@@ -23,7 +23,7 @@ use crate::pipeline::prepared::Prepared;
 use crate::pipeline::script::{Heard, Script, Why};
 use crate::pipeline::settings::{Applied, Reported, SessionSettings};
 use crate::pipeline::statements::{Statement, Statements};
-use crate::plan::{Leaves, Plan};
+use crate::plan::{Kind, Leaves, Plan};
 
 const AMPLE: Limits = Limits { count: 100, bytes: 1 << 20 };
 
@@ -53,6 +53,8 @@ pub struct Session {
     pub heard: RefCell<Vec<u8>>,
     /// The lease has given the connection or its client up.
     pub lost: bool,
+    /// What came of joining a channel, where one is.
+    joining: Option<Joining>,
     /// Transactions that have ended and changed who may log in where.
     pub logins_changed: usize,
 }
@@ -116,16 +118,21 @@ impl Sending for Session {
         false
     }
 
-    fn listening(&mut self, _: &Plan) -> Option<ListenChange> {
-        None
+    fn listening(&mut self, plan: &Plan) -> Option<ListenChange> {
+        match &plan.kind {
+            Kind::Listen(channel) => Some(ListenChange::To(channel.clone())),
+            _ => None,
+        }
     }
 
     fn join(&mut self, _: &str) -> Joining {
-        Joining::Refused
+        let joining = *self.joining.get_or_insert(Joining::Waits);
+        self.joining = Some(joining).filter(|of| *of == Joining::Waits);
+        joining
     }
 
     fn is_joining(&self) -> bool {
-        false
+        self.joining == Some(Joining::Waits)
     }
 
     fn undo_listen(&mut self, _: DivertedChange) {}
@@ -269,6 +276,7 @@ impl Through {
             leaves: Leaves::Nothing,
             heard: RefCell::default(),
             lost: false,
+            joining: None,
             logins_changed: 0,
         };
         let (inbox, back) = Default::default();
@@ -326,6 +334,20 @@ impl Through {
         self.turns();
     }
 
+    /// Whether a channel is joined and nobody has said what came of that.
+    pub fn is_joining(&self) -> bool {
+        self.session.is_joining()
+    }
+
+    /// A server listens to the channel, or none does for Weir.
+    pub fn joins(&mut self, is_confirmed: bool) {
+        self.session.joining = Some(match is_confirmed {
+            true => Joining::Confirmed { joined: true },
+            false => Joining::Refused,
+        });
+        self.turns();
+    }
+
     /// Goes on as far as it can without anybody else.
     fn turns(&mut self) {
         loop {
@@ -366,9 +388,12 @@ impl Through {
 
     /// Everything that is under way arrives.
     pub fn settles(&mut self) {
-        while self.has_sent() || self.has_said() {
+        while self.has_sent() || self.has_said() || self.is_joining() {
             self.arrives();
             self.hears(usize::MAX);
+            if self.is_joining() {
+                self.joins(true);
+            }
         }
     }
 
