@@ -24,6 +24,7 @@ use super::{End, Session};
 use crate::backends::Standing;
 use crate::client::AHEAD_MAX;
 use crate::connection::{Connection, gives_rights, is_refused_for_good, refusal_of};
+use crate::pipeline::lease::expectation::Expectation;
 use crate::pipeline::lease::loss::Loss;
 use crate::pipeline::lease::pause::Pause;
 use crate::pipeline::lease::restore::RestoreStep;
@@ -118,9 +119,10 @@ impl Session {
             }
             self.ends_with_client(relay, server);
             self.answer_invented(relay, server);
-            let waits = relay.lease.rounds.is_empty() && server.unsent() == 0;
-            let limit = self.limit(relay, waits);
-            let kept_for = kept(relay).filter(|_| !self.pinned && !relay.lease.is_open() && waits);
+            let is_sent = server.unsent() == 0;
+            let limit = self.limit(relay, is_sent);
+            let rests = relay.lease.rounds.is_empty() && is_sent;
+            let kept_for = kept(relay).filter(|_| !self.pinned && !relay.lease.is_open() && rests);
             let turn = poll_fn(|cx| {
                 let turn = self.poll_turn(relay, server, cx);
                 in_a_row = if turn.is_pending() { 0 } else { in_a_row + 1 };
@@ -276,21 +278,20 @@ impl Session {
     }
 
     /// How long the next thing may take to happen.
-    fn limit(&self, relay: &mut Relay, waits: bool) -> Limit {
+    fn limit(&self, relay: &mut Relay, is_sent: bool) -> Limit {
         let patience = &self.patience;
-        let next: Limit = match (waits, relay.lease.is_open()) {
-            _ if relay.lease.incoming.is_within() || (waits && ends_within(&self.inbox)) => {
-                patience.read.map(|limit| (limit, read_timeout as _))
-            }
-            (false, _) => patience.query.map(|limit| {
-                let asked = relay.lease.rounds.front().and_then(|round| round.asked);
+        let next: Limit = match relay.lease.expects(is_sent, || ends_within(&self.inbox)) {
+            Expectation::Rest => patience.read.map(|limit| (limit, read_timeout as _)),
+            Expectation::Answer(asked) => patience.query.map(|limit| {
                 let ran = asked.map_or(Duration::ZERO, |asked| asked.elapsed());
                 (limit.saturating_sub(ran), query_timeout as fn() -> Refusal)
             }),
-            (true, true) => {
+            Expectation::Round { in_transaction: true } => {
                 patience.idle_in_transaction.map(|limit| (limit, idle_in_transaction_timeout as _))
             }
-            (true, false) => patience.idle.map(|limit| (limit, idle_timeout as _)),
+            Expectation::Round { in_transaction: false } => {
+                patience.idle.map(|limit| (limit, idle_timeout as _))
+            }
         };
         match relay.lease.transaction.since(Instant::now) {
             Some(since) => patience.in_transaction(since, next),

@@ -10,6 +10,7 @@
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
 //   answer: what follows from what the server says
 //   feed, gate, divert: what becomes of what the client sends
+//   expectation: what is to happen next
 //   loss: what becomes of a client whose server is gone
 //   sending: the session whose messages go out
 //   note: what a message does before it goes out
@@ -24,6 +25,7 @@ pub mod answer;
 pub mod divert;
 pub mod drawn;
 pub mod effect;
+pub mod expectation;
 pub mod feed;
 pub mod gate;
 pub mod incoming;
