@@ -94,11 +94,7 @@ impl Session {
             if self.mail_may_go_beside(relay, server) {
                 self.tell_mail()?;
             }
-            if relay.lease.begun
-                && relay.is_over(server)
-                && !relay.lease.is_open()
-                && !self.is_ending(server)
-            {
+            if relay.lease.may_part() && server.is_free() && !self.is_ending(server) {
                 if server.settings.as_ref() != Some(&self.applied) {
                     // Under another search_path a text may mean something else.
                     server.prepared.next_epoch();

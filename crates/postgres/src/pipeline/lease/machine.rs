@@ -64,6 +64,12 @@ impl Lease {
         self.rounds.is_empty() && !self.incoming.is_within()
     }
 
+    /// Whether the client may part from its server connection as far as messages go: something was
+    /// asked, and nothing is under way.
+    pub fn may_part(&self) -> bool {
+        self.begun && self.is_quiet() && !self.is_open()
+    }
+
     /// Whether a transaction may be open that fails, or has failed, by a round under way.
     pub fn may_have_failed(&self) -> bool {
         !self.rounds.is_first() && (self.is_open() || self.rounds.may_begin())

@@ -55,11 +55,6 @@ impl Relay {
         Self { lease: Lease::new(request), tally, ..Self::default() }
     }
 
-    /// Whether the server connection could serve somebody else.
-    pub(super) fn is_over(&self, server: &Connection) -> bool {
-        self.lease.is_quiet() && server.is_free()
-    }
-
     /// Whether the client's next message may go out before what went out is answered.
     pub(super) fn takes_more(&self, pinned: bool, server: &Connection) -> bool {
         self.lease.takes_more(pinned, server.script.takes_data())

@@ -369,7 +369,7 @@ impl Through {
     /// the same one again.
     fn parts(&mut self) {
         let is_free = self.session.script.is_idle() && self.session.out.is_empty();
-        if !self.lease.begun || !self.lease.is_quiet() || self.lease.is_open() || !is_free {
+        if !self.lease.may_part() || !is_free {
             return;
         }
         let applied = self.session.settings.applied();
