@@ -7,6 +7,7 @@ mod layers;
 mod modules;
 mod pages;
 mod reading;
+mod rooms;
 mod source;
 mod tokens;
 mod voice;
@@ -279,6 +280,12 @@ fn a_module_takes_only_from_those_below_it() {
 }
 
 #[test]
+fn rooms_that_decide_do_nothing_else() {
+    let faults = rooms::faults();
+    none("what reads, waits or looks at a clock can't be tried in every order", faults);
+}
+
+#[test]
 fn records_come_into_the_journal_of_influxdb_by_one_way() {
     const CALLS: [&str; 4] =
         ["append_if(", "appender.append(", "append_from_anywhere(", "Appender"];
@@ -296,29 +303,6 @@ fn records_come_into_the_journal_of_influxdb_by_one_way() {
         }
     }
     none("names, room and types are asked for in `admission`, once for all ways in", found);
-}
-
-#[test]
-fn what_becomes_of_messages_is_decided_without_a_socket_or_a_clock() {
-    const PIPELINE: &str = "crates/postgres/src/pipeline/";
-    const TAKEN: [&str; 2] = ["crate::plan", "crate::pipeline"];
-    const NOT_TAKEN: [&str; 5] = ["tokio::", "flow::", "std::net", "std::io", "::now()"];
-    let mut found = Vec::new();
-    for source in Source::production() {
-        let path = source.path.display().to_string();
-        if !path.starts_with(PIPELINE) || path.ends_with("_tests.rs") {
-            continue;
-        }
-        for (number, line) in source.untested().lines().enumerate() {
-            let is_above = line
-                .match_indices("crate::")
-                .any(|(at, _)| TAKEN.iter().all(|taken| !line[at..].starts_with(taken)));
-            if is_above || NOT_TAKEN.iter().any(|name| line.contains(name)) {
-                found.push(format!("{path}:{}: {}", number + 1, line.trim()));
-            }
-        }
-    }
-    none("pass it the value; whoever waits, reads and writes stands above the pipeline", found);
 }
 
 #[test]

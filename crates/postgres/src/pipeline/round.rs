@@ -243,14 +243,14 @@ impl Round {
 
 /// A round on its way to a server, message by message.
 #[derive(Debug)]
-pub struct Sending {
+pub struct OutgoingRound {
     /// The round, which is whole.
     pub round: Round,
     /// How many of its bytes have gone out.
     pub sent: usize,
 }
 
-impl Sending {
+impl OutgoingRound {
     /// Of a round of which nothing has gone out; none of what goes out as it comes.
     pub fn new(round: Round) -> Option<Self> {
         round.is_whole().then_some(Self { round, sent: 0 })
@@ -347,15 +347,16 @@ pub(crate) mod tests {
     fn what_is_left_of_a_round_is_a_round() {
         let round = of(&[(b'P', b"\0select 1\0\0\0"), (b'B', b"\0\0"), (b'S', b"")]);
         let came = Instant::now();
-        let mut sending = Sending::new(Round::extended(round.as_slice().into(), came)).unwrap();
+        let mut sending =
+            OutgoingRound::new(Round::extended(round.as_slice().into(), came)).unwrap();
         assert_eq!(sending.rest(), round);
         for (sent, left) in [(0, round.len()), (16, round.len() - 16), (round.len(), 0)] {
             sending.sent = sent;
-            let sending = Sending { round: sending.round.clone(), ..sending };
+            let sending = OutgoingRound { round: sending.round.clone(), ..sending };
             let rest = sending.into_rest().map(|round| round.bytes().len());
             assert_eq!(rest.unwrap_or_default(), left);
         }
-        assert!(Sending::new(Round::streamed(came)).is_none());
+        assert!(OutgoingRound::new(Round::streamed(came)).is_none());
     }
 
     #[test]

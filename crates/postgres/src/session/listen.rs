@@ -15,8 +15,6 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio::time::Timeout;
 use wire::postgres::backend::Status;
-use wire::postgres::frame::Frame;
-use wire::postgres::frontend::Execute;
 use wire::postgres::{Refusal, sqlstate};
 
 use super::lease::GONE_TURN;
@@ -25,10 +23,9 @@ use super::{End, Session};
 use crate::connection::Connection;
 use crate::notify::{Confirmed, Joined, Listener};
 use crate::pipeline::lease::listening::{DivertedChange, ListenChange, leaves};
-use crate::pipeline::lease::portals::DivertedExecute;
+use crate::pipeline::lease::sending::Joining;
 use crate::pipeline::round::Round;
-use crate::pipeline::script::{Expect, Why};
-use crate::plan::{Deallocate, Discard, Kind, Plan};
+use crate::plan::{Discard, Kind, Plan};
 
 /// What became of waiting for a LISTEN.
 enum Waited {
@@ -38,45 +35,37 @@ enum Waited {
     Late,
 }
 
-/// What becomes of a client's message.
-pub(super) enum Diverted {
-    /// The server gets it.
-    No,
-    /// It waits for a channel to be listened to.
-    Waits,
-    /// Weir does it; what the client hears.
-    Done(Expect),
-    /// The client hears why it is not done.
-    Refused(Why),
-}
-
 /// The Bind of a LISTEN of a client that has a server connection.
 #[derive(Debug, Default)]
 pub(super) enum Confirming {
     /// No LISTEN is waited for.
     #[default]
     Nothing,
-    /// It is not confirmed.
-    Waits(Pin<Box<Timeout<oneshot::Receiver<Confirmed>>>>),
-    /// It was, or was not in time.
-    Ended(bool),
+    /// It is not confirmed that a server listens there.
+    Waits {
+        /// What tells, in time.
+        answer: Pin<Box<Timeout<oneshot::Receiver<Confirmed>>>>,
+        /// The client did not listen to its channel before.
+        joined: bool,
+    },
+    /// It was confirmed, or was not in time.
+    Ended {
+        /// A server listens there.
+        confirmed: bool,
+        /// The client did not listen to its channel before.
+        joined: bool,
+    },
 }
 
 impl Confirming {
     /// Ready when it waits no longer.
     pub fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self::Waits(answer) = self else { return Poll::Pending };
+        let Self::Waits { answer, joined } = self else { return Poll::Pending };
         let answered = ready!(answer.as_mut().poll(cx));
-        *self = Self::Ended(matches!(answered, Ok(Ok(Ok(())))));
+        *self = Self::Ended { confirmed: matches!(answered, Ok(Ok(Ok(())))), joined: *joined };
         Poll::Ready(())
     }
 }
-
-/// As Describe and Close have it.
-const UNNAMED_PORTAL: &[u8] = b"P\0";
-const BIND_COMPLETE: &[u8] = b"2\0\0\0\x04";
-const NO_DATA: &[u8] = b"n\0\0\0\x04";
-const DEALLOCATE: &[u8] = b"C\0\0\0\x0fDEALLOCATE\0";
 
 impl Session {
     /// What a statement outside a transaction changes that Weir can change itself.
@@ -217,62 +206,6 @@ impl Session {
         }
     }
 
-    /// What becomes of a message of a client that has a server connection: LISTEN, UNLISTEN and
-    /// DEALLOCATE are kept from the server from their Bind on.
-    pub(super) fn divert(
-        &mut self,
-        relay: &mut Relay,
-        status: Status,
-        message: Frame<'_>,
-    ) -> Diverted {
-        match (message.tag, relay.lease.portals.is_diverted(b"")) {
-            // Of the unnamed portal, which the next Bind of it and the end of the transaction end.
-            (b'B', _) => {
-                if message.body.first() == Some(&0)
-                    && !matches!(relay.confirming, Confirming::Waits(_))
-                {
-                    self.divert_no_more(relay);
-                }
-                self.divert_bind(relay, status, message.body)
-            }
-            (b'D', true) if message.body == UNNAMED_PORTAL => Diverted::Done(Expect::Say(NO_DATA)),
-            (b'E', true) => self.divert_execute(relay, message.body),
-            (b'C', true) if message.body == UNNAMED_PORTAL => {
-                self.divert_no_more(relay);
-                Diverted::No
-            }
-            (b'S' | b'Q', _) => {
-                self.divert_no_more(relay);
-                Diverted::No
-            }
-            _ => Diverted::No,
-        }
-    }
-
-    fn divert_execute(&self, relay: &mut Relay, body: &[u8]) -> Diverted {
-        let Ok(run) = Execute::read(body) else { return Diverted::No };
-        match relay.lease.portals.execute_diverted(run.portal) {
-            Some(DivertedExecute::HasRun) => Diverted::Refused(Why::HasRun),
-            Some(DivertedExecute::Listen(change)) => {
-                let completed = change.what.completed();
-                relay.lease.round().diverted.push(change);
-                Diverted::Done(Expect::Say(completed))
-            }
-            Some(DivertedExecute::Deallocate(name)) => {
-                self.client.names().change(name.as_bytes(), None);
-                Diverted::Done(Expect::Deallocate(DEALLOCATE))
-            }
-            None => Diverted::No,
-        }
-    }
-
-    /// The unnamed portal is gone: what was not run is not done.
-    fn divert_no_more(&mut self, relay: &mut Relay) {
-        if let Some(change) = relay.lease.portals.close_unnamed() {
-            self.divert_ended(&[change], false);
-        }
-    }
-
     /// What was kept from the server holds from now on, or was undone with its round.
     pub(super) fn divert_ended(&mut self, changes: &[DivertedChange], holds: bool) {
         let Some(listener) = self.listener.as_mut().filter(|_| !changes.is_empty()) else { return };
@@ -283,63 +216,35 @@ impl Session {
         }
     }
 
-    fn divert_bind(&mut self, relay: &mut Relay, status: Status, body: &[u8]) -> Diverted {
-        // Of the unnamed portal, which is run or forgotten.
-        let plan = self.bound(body).filter(|_| body.first() == Some(&0));
-        let Some((plan, _)) = plan else { return Diverted::No };
-        if let Kind::Deallocate(Deallocate::Name(name)) = &plan.kind {
-            return self.divert_deallocate(relay, status, name);
+    /// Joins a channel for a client that has a server connection, or looks what came of that.
+    pub(super) fn join_beside(&mut self, confirming: &mut Confirming, channel: &str) -> Joining {
+        if matches!(confirming, Confirming::Nothing) {
+            *confirming = self.join(channel);
         }
-        if self.pinned || relay.lease.is_open() || relay.lease.has_run() {
-            return Diverted::No;
-        }
-        let Some(what) = self.listening(&plan) else { return Diverted::No };
-        match &what {
-            ListenChange::Discard => return Diverted::No,
-            ListenChange::NotTo(_) => {}
-            ListenChange::To(channel) => {
-                if matches!(relay.confirming, Confirming::Nothing) {
-                    relay.joined = !self.listener().has(channel);
-                    relay.confirming = self.join(channel);
-                }
-                match std::mem::take(&mut relay.confirming) {
-                    waits @ Confirming::Waits(_) => {
-                        relay.confirming = waits;
-                        return Diverted::Waits;
-                    }
-                    Confirming::Ended(true) => {}
-                    // The server is to listen itself.
-                    Confirming::Ended(false) | Confirming::Nothing => {
-                        self.no_longer(Some(channel));
-                        return Diverted::No;
-                    }
-                }
+        match std::mem::take(confirming) {
+            waits @ Confirming::Waits { .. } => {
+                *confirming = waits;
+                Joining::Waits
+            }
+            Confirming::Ended { confirmed: true, joined } => Joining::Confirmed { joined },
+            Confirming::Ended { .. } | Confirming::Nothing => {
+                self.no_longer(Some(channel));
+                Joining::Refused
             }
         }
-        let joined = std::mem::take(&mut relay.joined);
-        relay.lease.portals.divert_listen(DivertedChange { what, joined });
-        Diverted::Done(Expect::Say(BIND_COMPLETE))
-    }
-
-    fn divert_deallocate(&self, relay: &mut Relay, status: Status, name: &str) -> Diverted {
-        if !relay.lease.rounds.is_first() {
-            return Diverted::Waits;
-        }
-        if status == Status::Failed || self.client.names().get(name.as_bytes()).is_none() {
-            return Diverted::No;
-        }
-        relay.lease.portals.divert_deallocate(name);
-        Diverted::Done(Expect::Say(BIND_COMPLETE))
     }
 
     fn join(&mut self, channel: &str) -> Confirming {
         let deadline = self.options.patience.deadline(Instant::now()).into();
-        match self.listener().join(channel) {
-            Ok(Joined::Now) => Confirming::Ended(true),
+        let listener = self.listener();
+        let joined = !listener.has(channel);
+        match listener.join(channel) {
+            Ok(Joined::Now) => Confirming::Ended { confirmed: true, joined },
             Ok(Joined::Soon(answer)) => {
-                Confirming::Waits(Box::pin(tokio::time::timeout_at(deadline, answer)))
+                let answer = Box::pin(tokio::time::timeout_at(deadline, answer));
+                Confirming::Waits { answer, joined }
             }
-            Err(_) => Confirming::Ended(false),
+            Err(_) => Confirming::Ended { confirmed: false, joined },
         }
     }
 

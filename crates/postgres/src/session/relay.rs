@@ -5,10 +5,8 @@
 //! transaction is open, every round is answered and no state of the session is left on it.
 
 mod feed;
-mod gate;
 mod hear;
 mod last_values;
-mod note;
 mod state;
 
 use std::future::poll_fn;
@@ -24,12 +22,13 @@ use super::{End, Session};
 use crate::backends::Standing;
 use crate::client::AHEAD_MAX;
 use crate::connection::{Connection, gives_rights, is_refused_for_good, refusal_of};
+use crate::pipeline::lease::expectation::Expectation;
+use crate::pipeline::lease::loss::Loss;
 use crate::pipeline::lease::pause::Pause;
-use crate::pipeline::lease::reply::Reply;
 use crate::pipeline::lease::restore::RestoreStep;
-use crate::pipeline::lease::rounds::PendingRound;
+use crate::pipeline::lease::sending::Composing;
 use crate::pipeline::lease::transaction::Transaction;
-use crate::pipeline::round::{Round, Sending, ends_within};
+use crate::pipeline::round::{OutgoingRound, Round, ends_within};
 use crate::pipeline::settings::Setting;
 use crate::pipeline::study::Study;
 use crate::settings::{Mode, Route};
@@ -69,7 +68,8 @@ impl Session {
                 server.ask_to_fail();
             } else if self.is_change(&mut round) {
                 // In one answer with the statement's, for which the server is woken once.
-                self.composer(&mut relay, server, |composer, out, script| {
+                let with = Composing { fresh: &mut relay.lease.fresh, may_have_failed: false };
+                self.composer(with, server, |composer, out, script| {
                     composer.own(begun.sql.as_bytes(), out, script);
                 });
             } else {
@@ -81,7 +81,7 @@ impl Session {
             }
             relay.lease.transaction = Transaction::begun(begun.since);
         }
-        relay.sending = Sending::new(round);
+        relay.sending = OutgoingRound::new(round);
         let end = self.turns(&mut relay, server).await;
         // A round without its Sync is undone with its connection, and kept by any next message.
         server.broken |= end.is_err() && !relay.lease.is_quiet();
@@ -95,11 +95,7 @@ impl Session {
             if self.mail_may_go_beside(relay, server) {
                 self.tell_mail()?;
             }
-            if relay.lease.begun
-                && relay.is_over(server)
-                && !relay.lease.is_open()
-                && !self.is_ending(server)
-            {
+            if relay.lease.may_part() && server.is_free() && !self.is_ending(server) {
                 if server.settings.as_ref() != Some(&self.environment.applied) {
                     // Under another search_path a text may mean something else.
                     server.prepared.next_epoch();
@@ -123,9 +119,10 @@ impl Session {
             }
             self.ends_with_client(relay, server);
             self.answer_invented(relay, server);
-            let waits = relay.lease.rounds.is_empty() && server.unsent() == 0;
-            let limit = self.limit(relay, waits);
-            let kept_for = kept(relay).filter(|_| !self.pinned && !relay.lease.is_open() && waits);
+            let is_sent = server.unsent() == 0;
+            let limit = self.limit(relay, is_sent);
+            let rests = relay.lease.rounds.is_empty() && is_sent;
+            let kept_for = kept(relay).filter(|_| !self.pinned && !relay.lease.is_open() && rests);
             let turn = poll_fn(|cx| {
                 let turn = self.poll_turn(relay, server, cx);
                 in_a_row = if turn.is_pending() { 0 } else { in_a_row + 1 };
@@ -276,21 +273,20 @@ impl Session {
     }
 
     /// How long the next thing may take to happen.
-    fn limit(&self, relay: &mut Relay, waits: bool) -> Limit {
+    fn limit(&self, relay: &mut Relay, is_sent: bool) -> Limit {
         let patience = &self.options.patience;
-        let next: Limit = match (waits, relay.lease.is_open()) {
-            _ if relay.lease.incoming.is_within() || (waits && ends_within(&self.inbox)) => {
-                patience.read.map(|limit| (limit, read_timeout as _))
-            }
-            (false, _) => patience.query.map(|limit| {
-                let asked = relay.lease.rounds.front().and_then(|round| round.asked);
+        let next: Limit = match relay.lease.expects(is_sent, || ends_within(&self.inbox)) {
+            Expectation::Rest => patience.read.map(|limit| (limit, read_timeout as _)),
+            Expectation::Answer(asked) => patience.query.map(|limit| {
                 let ran = asked.map_or(Duration::ZERO, |asked| asked.elapsed());
                 (limit.saturating_sub(ran), query_timeout as fn() -> Refusal)
             }),
-            (true, true) => {
+            Expectation::Round { in_transaction: true } => {
                 patience.idle_in_transaction.map(|limit| (limit, idle_in_transaction_timeout as _))
             }
-            (true, false) => patience.idle.map(|limit| (limit, idle_timeout as _)),
+            Expectation::Round { in_transaction: false } => {
+                patience.idle.map(|limit| (limit, idle_timeout as _))
+            }
         };
         match relay.lease.transaction.since(Instant::now) {
             Some(since) => patience.in_transaction(since, next),
@@ -339,7 +335,8 @@ impl Session {
         if self.has_ended {
             return self.poll_answered(relay, server, cx);
         }
-        if !relay.leaving && server.unsent() < AHEAD_MAX && self.inbox_has_room(relay, server) {
+        if !relay.lease.leaving && server.unsent() < AHEAD_MAX && self.inbox_has_room(relay, server)
+        {
             return match self.poll_fill(cx) {
                 Poll::Ready(Ok(true)) => Poll::Ready(Turn::Read),
                 Poll::Pending => Poll::Pending,
@@ -350,7 +347,7 @@ impl Session {
                 }
                 // What it has sent is still sent on.
                 Poll::Ready(_) if server.unsent() > 0 => {
-                    relay.leaving = true;
+                    relay.lease.leaving = true;
                     Poll::Pending
                 }
                 Poll::Ready(_) => Poll::Ready(Turn::ClientGone),
@@ -359,7 +356,7 @@ impl Session {
         // Behind the last answer there is only a goodbye, or a message that will never be whole.
         let is_done = self.has_sent_all(relay)
             || (relay.lease.rounds.is_empty() && !relay.lease.pause.is_for_answers());
-        if relay.leaving && server.unsent() == 0 && is_done {
+        if relay.lease.leaving && server.unsent() == 0 && is_done {
             return Poll::Ready(Turn::ClientGone);
         }
         Poll::Pending
@@ -405,45 +402,23 @@ impl Session {
         self.client.names().undo_all();
         let why = error.map_or_else(|| "it closed the connection".to_owned(), |e| e.to_string());
         tracing::warn!(backend = server.backend.name(), why, "a server connection is gone");
-        let wrote = relay.lease.transaction.writes()
-            || relay.lease.rounds.iter().any(PendingRound::may_have_written);
-        let code = if wrote && !relay.lease.rounds.is_empty() {
-            sqlstate::OUTCOME_UNKNOWN
-        } else {
-            sqlstate::CONNECTION_FAILURE
+        let wrote = relay.lease.may_have_written();
+        let (code, what) = match wrote && !relay.lease.rounds.is_empty() {
+            true => (sqlstate::OUTCOME_UNKNOWN, OUTCOME_UNKNOWN),
+            false => (sqlstate::CONNECTION_FAILURE, "the server connection broke"),
         };
-        let what = if code == sqlstate::OUTCOME_UNKNOWN {
-            OUTCOME_UNKNOWN
-        } else {
-            "the server connection broke"
-        };
-        if let Some(request) =
-            relay.lease.reply.hand_over().filter(|_| !relay.lease.rounds.is_within())
-        {
-            self.hand_over(&mut relay.elsewhere, request);
-            return Ok(());
-        }
-        if wrote {
+        let loss = relay.lease.lose(self.pinned);
+        if wrote && !matches!(loss, Loss::HandOver(_)) {
             self.last_write = self.front.backends.note_write();
         }
-        if relay.lease.reply == Reply::Dismissed {
-            return Err(End::Gone);
-        }
-        let is_quiet = relay.lease.is_quiet() && !relay.lease.is_open() && !self.pinned;
-        if is_quiet {
-            // It has had all its answers, and nothing of it was there.
-            return Ok(());
-        }
-        // A client in a transaction, or within an answer, could not be told otherwise.
-        if relay.lease.is_open()
-            || relay.lease.rounds.is_within()
-            || relay.lease.reply == Reply::Told
-            || self.pinned
-        {
-            return Err(End::Refused(Refusal::fatal(code, what)));
-        }
-        for _ in 0..relay.lease.rounds.len() {
-            self.refuse(&Refusal::error(code, what));
+        match loss {
+            Loss::HandOver(round) => self.hand_over(&mut relay.elsewhere, round),
+            Loss::Unnoticed => {}
+            Loss::Dismissed => return Err(End::Gone),
+            Loss::Closed => return Err(End::Refused(Refusal::fatal(code, what))),
+            Loss::Failed(rounds) => {
+                (0..rounds).for_each(|_| self.refuse(&Refusal::error(code, what)));
+            }
         }
         Ok(())
     }

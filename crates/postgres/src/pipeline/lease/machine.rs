@@ -39,6 +39,8 @@ pub struct Lease {
     pub forgets: bool,
     /// Something was asked, or answered here.
     pub begun: bool,
+    /// The client has said goodbye, and is still to have its answers.
+    pub leaving: bool,
 }
 
 impl Lease {
@@ -59,6 +61,12 @@ impl Lease {
     /// Whether the client has asked for nothing that is not answered.
     pub fn is_quiet(&self) -> bool {
         self.rounds.is_empty() && !self.incoming.is_within()
+    }
+
+    /// Whether the client may part from its server connection as far as messages go: something was
+    /// asked, and nothing is under way.
+    pub fn may_part(&self) -> bool {
+        self.begun && self.is_quiet() && !self.is_open()
     }
 
     /// Whether a transaction may be open that fails, or has failed, by a round under way.

@@ -34,6 +34,10 @@ pub enum Departure {
     HoldsFacts,
     /// The round went out up to its end.
     RoundEnds(Instant),
+    /// The server forgets what others have drawn from sequences.
+    ForgetsDrawn,
+    /// The connection is not to be used again.
+    GivesUp,
 }
 
 /// The session whose message goes out.
@@ -42,6 +46,8 @@ pub trait Departing {
     fn settings(&self) -> &SessionSettings;
     /// The settings that servers have reported to it at its start.
     fn reported(&self) -> &Reported;
+    /// What time it is.
+    fn now(&self) -> Instant;
     /// Does what a message has to have done before it goes out.
     fn carry_out(&mut self, departure: Departure);
 }
@@ -63,7 +69,6 @@ impl Lease {
         plan: &Rc<Plan>,
         sql: &[u8],
         parts: Option<Vec<Rc<Plan>>>,
-        now: Instant,
         session: &mut impl Departing,
     ) {
         let mut pins = self.note_plan(plan, sql, session);
@@ -80,7 +85,7 @@ impl Lease {
             self.round().listens.extend(parts.into_iter().filter(effect::listens));
         }
         self.forgets |= effect::forgets(plan);
-        self.end_round(now, session);
+        self.end_round(session);
     }
 
     /// Takes note of what another message will change; `bound`: what a Bind names.
@@ -88,13 +93,12 @@ impl Lease {
         &mut self,
         message: Frame<'_>,
         bound: Option<BoundStatement<'_>>,
-        now: impl FnOnce() -> Instant,
         session: &mut impl Departing,
     ) {
         match message.tag {
-            tag::FUNCTION_CALL => self.note_unknown(now(), session),
+            tag::FUNCTION_CALL => self.note_unknown(session),
             tag::SYNC => {
-                self.end_round(now(), session);
+                self.end_round(session);
                 self.portals.end_round();
             }
             tag::EXECUTE => {
@@ -118,7 +122,7 @@ impl Lease {
     }
 
     /// A round that is not looked into: it may do anything.
-    pub fn note_unknown(&mut self, now: Instant, session: &mut impl Departing) {
+    pub fn note_unknown(&mut self, session: &mut impl Departing) {
         session.carry_out(Departure::Pins);
         self.begin_sway(session);
         session.carry_out(Departure::Leaves(Leaves::Lasting));
@@ -128,15 +132,16 @@ impl Lease {
         session.carry_out(Departure::Unsettles(Unsettles::Code));
         session.carry_out(Departure::HoldsFacts);
         self.round().unknown = true;
-        self.end_round(now, session);
+        self.end_round(session);
     }
 
     /// The round is whole: the server has it from now on.
-    pub fn end_round(&mut self, now: Instant, session: &mut impl Departing) {
+    pub fn end_round(&mut self, session: &mut impl Departing) {
         if self.sway.is_swayed() && !self.goes_on() {
             // Its transaction ends here, and what was set for it with that.
             session.carry_out(Departure::NextEpoch);
         }
+        let now = session.now();
         self.round();
         self.rounds.end(now);
         session.carry_out(Departure::RoundEnds(now));
@@ -181,7 +186,6 @@ impl Lease {
         {
             session.carry_out(Departure::UsesLocalBuffers);
         }
-        self.transaction.note(plan);
         if effects.sequences.may_draw {
             session.carry_out(Departure::Draws);
             self.drawn.may_draw();
@@ -262,6 +266,10 @@ mod tests {
             &self.reported
         }
 
+        fn now(&self) -> Instant {
+            Instant::now()
+        }
+
         fn carry_out(&mut self, departure: Departure) {
             if !matches!(departure, Departure::Unproven(_) | Departure::RoundEnds(_)) {
                 self.told.push(departure);
@@ -284,7 +292,7 @@ mod tests {
     /// What a Query does before it goes out.
     fn query(lease: &mut Lease, sql: &str) -> Vec<Departure> {
         let mut session = Session::default();
-        lease.note_query(&plan(sql), sql.as_bytes(), None, Instant::now(), &mut session);
+        lease.note_query(&plan(sql), sql.as_bytes(), None, &mut session);
         session.told
     }
 
@@ -297,7 +305,7 @@ mod tests {
         let bound = bound.map(|(plan, sql)| BoundStatement { plan, sql: sql.as_bytes() });
         let frame = Frame { tag, body: &bytes[5..], whole: &bytes };
         let mut session = Session::default();
-        lease.note(frame, bound, Instant::now, &mut session);
+        lease.note(frame, bound, &mut session);
         session.told
     }
 
@@ -399,7 +407,7 @@ mod tests {
         let sql = "SET a.b = 1; SELECT 1";
         let told = |parts: Option<Vec<Rc<Plan>>>| {
             let (mut lease, mut session) = (Lease::default(), Session::default());
-            lease.note_query(&plan(sql), sql.as_bytes(), parts, Instant::now(), &mut session);
+            lease.note_query(&plan(sql), sql.as_bytes(), parts, &mut session);
             let changes = lease.rounds.front().map_or(0, |round| round.changes.len());
             (session.told.contains(&Departure::Pins), changes)
         };
@@ -418,8 +426,7 @@ mod tests {
             if swayed {
                 lease.sway.begin();
             }
-            let now = Instant::now();
-            lease.note_query(&plan(sql), sql.as_bytes(), None, now, &mut session);
+            lease.note_query(&plan(sql), sql.as_bytes(), None, &mut session);
             session.told.contains(&Departure::Pins)
         };
         assert!(!pins("UTF8", false) && pins("UTF8", true) && pins("LATIN1", false));
@@ -431,7 +438,7 @@ mod tests {
         let mut session = Session { settings, ..Session::default() };
         let mut awaits = |sql: &str| {
             let mut lease = within(&["BEGIN"]);
-            lease.note_query(&plan(sql), sql.as_bytes(), None, Instant::now(), &mut session);
+            lease.note_query(&plan(sql), sql.as_bytes(), None, &mut session);
             !lease.takes_more(true, false)
         };
         assert!(awaits("RESET timezone") && awaits("RESET ALL"));

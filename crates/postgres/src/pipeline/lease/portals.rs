@@ -11,7 +11,7 @@ use crate::pipeline::effect;
 use crate::plan::Plan;
 
 /// The name of the unnamed portal.
-const UNNAMED: &[u8] = b"";
+pub const UNNAMED: &[u8] = b"";
 
 /// What the Bind that went out last has bound.
 #[derive(Debug, Default)]

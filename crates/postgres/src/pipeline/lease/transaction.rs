@@ -131,11 +131,6 @@ impl Transaction {
         self.writes
     }
 
-    /// A statement goes out in it.
-    pub fn note(&mut self, plan: &Plan) {
-        self.changes_logins |= plan.effects.changes_logins;
-    }
-
     /// A command was completed, as its tag says. A transaction that is prepared keeps its settings,
     /// too (`xact.c`).
     pub fn completed(&mut self, tag: &[u8]) {
@@ -159,6 +154,7 @@ impl Transaction {
     /// Adds what a round of it was answered to have done.
     pub fn add(&mut self, round: &mut PendingRound) {
         self.writes |= round.may_have_written();
+        self.changes_logins |= round.plans.iter().any(|plan| plan.effects.changes_logins);
         if round.plans.len() > 1
             || round.failed
             || round.plans.iter().any(|plan| effect::tangles(plan))
@@ -292,10 +288,9 @@ mod tests {
     #[test]
     fn what_it_wrote_and_whose_logins_it_changed_is_told_whether_it_holds_or_not() {
         let mut transaction = Transaction::default();
-        transaction.note(&plan("SELECT 1"));
         transaction.add(&mut round(&["BEGIN"], &[], false));
         assert!(!transaction.writes());
-        transaction.note(&plan("ALTER ROLE a LOGIN"));
+        transaction.add(&mut round(&["ALTER ROLE a LOGIN"], &[], false));
         transaction.add(&mut round(&["INSERT INTO t VALUES (1)"], &[], true));
         assert!(transaction.writes());
         let ended = transaction.end(true, true);

@@ -1,18 +1,13 @@
-//! Whose the last values of sequences are: what is asked of the server for that.
+//! Whose the last values of sequences are: what is asked of the server for that, apart from
+//! statements that ask for one.
 
 use std::time::{Duration, Instant};
 
-use wire::postgres::backend::Status;
-
 use super::Relay;
 use crate::connection::Connection;
-use crate::pipeline::lease::drawn::LastValues;
-use crate::plan::Plan;
+use crate::pipeline::lease::gate::FORGET_DRAWN;
 use crate::session::Session;
 use crate::settings::Mode;
-
-/// What makes the values of others unknown.
-const FORGET: &str = "DISCARD SEQUENCES";
 
 impl Session {
     /// Where whatever a client asks for is to be its own, it is from the start.
@@ -31,27 +26,6 @@ impl Session {
             forget(relay, server);
         }
     }
-
-    /// What becomes of a statement that is about to be run.
-    pub(super) fn last_values(&self, relay: &Relay, plan: &Plan, status: Status) -> LastValues {
-        if status == Status::Failed {
-            return LastValues::Own;
-        }
-        let is_sole = self.pinned || self.options.mode == Mode::Session;
-        relay.lease.drawn.decide(plan, &relay.lease.rounds, is_sole, relay.lease.sway.is_swayed())
-    }
-
-    /// Puts in front of a statement that is about to be run what makes the values of others
-    /// unknown: in front of a Query, or within a round of the extended protocol.
-    pub(super) fn forget_drawn(&self, relay: &mut Relay, server: &mut Connection, is_query: bool) {
-        if is_query && !relay.lease.rounds.is_within() {
-            return forget(relay, server);
-        }
-        self.composer(relay, server, |composer, out, script| {
-            composer.own(FORGET.as_bytes(), out, script);
-        });
-        relay.lease.round().forgets_drawn = true;
-    }
 }
 
 /// How long the client still keeps its connection without a transaction, for what it has drawn.
@@ -61,7 +35,7 @@ pub(super) fn kept(relay: &Relay) -> Option<Duration> {
 }
 
 fn forget(relay: &mut Relay, server: &mut Connection) {
-    server.ask(FORGET);
+    server.ask(FORGET_DRAWN);
     server.drew = false;
     relay.lease.drawn.begin(true);
 }

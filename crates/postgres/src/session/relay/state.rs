@@ -9,7 +9,7 @@ use crate::catalogue::Unsettled;
 use crate::connection::Connection;
 use crate::metrics::BackendLatencies;
 use crate::pipeline::lease::machine::Lease;
-use crate::pipeline::round::{Round, Sending};
+use crate::pipeline::round::{OutgoingRound, Round};
 use crate::pipeline::study::Study;
 use crate::session::listen::Confirming;
 
@@ -19,17 +19,13 @@ pub(in crate::session) struct Relay {
     /// What the two are in the middle of.
     pub(in crate::session) lease: Lease,
     /// The round that goes out message by message, in front of what is in the inbox.
-    pub(super) sending: Option<Sending>,
+    pub(super) sending: Option<OutgoingRound>,
     /// The first round, which is to be asked of the primary: nothing more goes to this server.
     pub(super) elsewhere: Option<Round>,
     /// What the client's next message is, where it is long.
     pub(super) study: Study,
     /// A LISTEN that the server does not get.
     pub(in crate::session) confirming: Confirming,
-    /// The client did not listen to its channel before.
-    pub(in crate::session) joined: bool,
-    /// The client has said goodbye, and is still to have its answers.
-    pub(super) leaving: bool,
     /// A statement that changes the catalogue went out, and its transaction has not ended.
     pub(super) unsettled: Option<Unsettled>,
     /// What the client's rounds are counted by.
@@ -72,11 +68,6 @@ impl Relay {
     /// The round that is to be looked at once more, if there is one.
     pub(super) fn left_over(self) -> Option<Round> {
         self.elsewhere.or_else(|| self.sending?.into_rest())
-    }
-
-    /// Whether the server connection could serve somebody else.
-    pub(super) fn is_over(&self, server: &Connection) -> bool {
-        self.lease.is_quiet() && server.is_free()
     }
 
     /// Whether the client's next message may go out before what went out is answered.
