@@ -53,7 +53,7 @@ impl Session {
             return None;
         }
         let repeat = self.repeats.pop_front().map(|repeat| repeat.round);
-        repeat.or_else(|| self.next.take()).and_then(Sending::new)
+        repeat.or_else(|| self.next.take().map(|round| *round)).and_then(Sending::new)
     }
 
     /// Puts a round onto the server connection, as far as it may go now; whether all of it went.
