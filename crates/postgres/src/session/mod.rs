@@ -106,8 +106,9 @@ pub struct Session {
     environment: Environment,
     /// What is to be asked again, in front of what the client has sent since.
     repeats: VecDeque<Repeat>,
-    /// A round that was cut and waits for its turn, in front of what is in the inbox.
-    next: Option<Round>,
+    /// A round that was cut and waits for its turn, in front of what is in the inbox. In a box, for
+    /// few clients have one.
+    next: Option<Box<Round>>,
     /// Bytes of the client that are not dealt with.
     inbox: Vec<u8>,
     /// What they take of the memory that all clients have for that, beyond a little that counts for
@@ -204,7 +205,7 @@ impl Session {
         loop {
             if self.client.has_repeats() {
                 self.settled().await;
-                self.ask_again().await?;
+                Box::pin(self.ask_again()).await?;
             }
             while (self.next.is_some() || !self.inbox.is_empty()) && !self.client.has_repeats() {
                 self.tell_mail()?;
@@ -288,15 +289,15 @@ impl Session {
         let goes_beside = matches!(way, Way::Ride(_)) && self.begun.is_none();
         if in_flight > 0 && !goes_beside {
             // What comes before it is answered first.
-            self.next = Some(round);
+            self.next = Some(Box::new(round));
             self.settled().await;
             return Ok(true);
         }
         if in_flight >= IN_FLIGHT_MAX {
-            self.next = Some(round);
+            self.next = Some(Box::new(round));
             return Ok(false);
         }
-        self.next = self.go(round, way).await?;
+        self.next = self.go(round, way).await?.map(Box::new);
         Ok(true)
     }
 
@@ -329,7 +330,7 @@ impl Session {
             Err(cut) => return Looked::NoRound(cut),
         };
         if self.client.in_flight() > 0 && is_unsure(round.bytes(), &self.client.names()) {
-            self.next = Some(round);
+            self.next = Some(Box::new(round));
             return Looked::Unsure;
         }
         let way = self.way(&mut round);
@@ -341,7 +342,7 @@ impl Session {
     fn next_round(&mut self) -> Result<Round, Cut> {
         if let Some(mut round) = self.next.take() {
             round.came = Instant::now();
-            return Ok(round);
+            return Ok(*round);
         }
         match round::cut(&self.inbox, self.front.settings().max_message.len()) {
             Cut::Query(len) => Ok(Round::query(self.take(len), Instant::now())),

@@ -126,21 +126,27 @@ impl Session {
                 Picked::Busy | Picked::Failed(_) => return Ok(None),
                 Picked::Opening => {
                     waiting.get_or_insert_with(|| self.client.waits(now));
-                    let called_off = poll_fn(|cx| self.client.poll_called_off(cx));
-                    let mut changes = self.front.backends.changes();
-                    let deadline = tokio::time::Instant::from_std(deadline);
-                    let backend = &group.backend;
-                    let lost =
-                        async { while serves(backend, true) && changes.changed().await.is_ok() {} };
-                    tokio::select! {
-                        () = group.changed() => {}
-                        // A lease finds another server.
-                        () = lost => return Ok(None),
-                        why = called_off => return Err(why),
-                        () = tokio::time::sleep_until(deadline) => return Ok(None),
+                    // No client has room for that which does not wait.
+                    if !Box::pin(self.lanes_change(group, deadline)).await? {
+                        return Ok(None);
                     }
                 }
             }
+        }
+    }
+
+    /// Waits until the lanes of a group are not what they were; false where a lease is to find
+    /// another server.
+    async fn lanes_change(&self, group: &Group, deadline: Instant) -> Result<bool, CalledOff> {
+        let called_off = poll_fn(|cx| self.client.poll_called_off(cx));
+        let mut changes = self.front.backends.changes();
+        let backend = &group.backend;
+        let lost = async { while serves(backend, true) && changes.changed().await.is_ok() {} };
+        tokio::select! {
+            () = group.changed() => Ok(true),
+            () = lost => Ok(false),
+            why = called_off => Err(why),
+            () = tokio::time::sleep_until(deadline.into()) => Ok(false),
         }
     }
 

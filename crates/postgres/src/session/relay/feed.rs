@@ -251,7 +251,7 @@ impl Session {
             return None;
         }
         let repeat = self.repeats.pop_front().map(|repeat| repeat.round);
-        repeat.or_else(|| self.next.take()).and_then(OutgoingRound::new)
+        repeat.or_else(|| self.next.take().map(|round| *round)).and_then(OutgoingRound::new)
     }
 
     /// Puts messages onto the server connection, as far as they may go now, which are of this round
