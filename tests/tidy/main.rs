@@ -7,6 +7,7 @@ mod layers;
 mod modules;
 mod pages;
 mod reading;
+mod rooms;
 mod source;
 mod tokens;
 mod voice;
@@ -276,6 +277,12 @@ fn every_file_is_part_of_a_program() {
 fn a_module_takes_only_from_those_below_it() {
     let faults = layers::faults();
     none("move it down to where it belongs; what stands in a circle can't be lifted out", faults);
+}
+
+#[test]
+fn rooms_that_decide_do_nothing_else() {
+    let faults = rooms::faults();
+    none("what reads, waits or looks at a clock can't be tried in every order", faults);
 }
 
 #[test]

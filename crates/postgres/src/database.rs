@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::catalogue::{Catalogue, Unsettled};
 use crate::pipeline::compose::Found;
+use crate::pipeline::judgement::Plans;
 use crate::pipeline::round::HELD_MAX;
 use crate::pipeline::statements::Statement;
 use crate::plan::{Facts, Plan, Planner, Resting, Scope, Unsettles};
@@ -44,6 +45,7 @@ impl Database {
     /// What is known of a statement.
     #[inline]
     pub fn plan(&self, sql: &[u8], scope: Scope) -> Rc<Plan> {
+        count_looked_up();
         self.planner().plan(sql, scope)
     }
 
@@ -162,6 +164,24 @@ impl Database {
     }
 }
 
+impl Plans for Database {
+    fn plan(&self, sql: &[u8], scope: Scope) -> Rc<Plan> {
+        self.plan(sql, scope)
+    }
+
+    fn plan_of(&self, statement: &Statement, scope: Scope) -> Rc<Plan> {
+        self.plan_of(statement, scope)
+    }
+
+    fn are_harmless(&self, types: &[u8]) -> bool {
+        self.are_harmless(types)
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation()
+    }
+}
+
 /// Counts since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -219,5 +239,27 @@ impl Totals {
         self.replica_queries += other.replica_queries;
         self.shared_queries += other.shared_queries;
         self.errors += other.errors;
+    }
+}
+
+/// A test counts the texts that are looked up.
+#[cfg(not(test))]
+#[inline]
+fn count_looked_up() {}
+
+#[cfg(test)]
+use tests::count_looked_up;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// How many texts were looked up on this thread.
+        pub(crate) static LOOKED_UP: Cell<u32> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count_looked_up() {
+        LOOKED_UP.set(LOOKED_UP.get() + 1);
     }
 }

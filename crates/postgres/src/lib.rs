@@ -11,7 +11,10 @@
 
 // Where it is decided (files below this folder, or below `crates` where a crate is named first):
 //   a statement gets its way: lane, batch or lease: session/way.rs
+//   what is judged of a round need not be looked up again: pipeline/judgement.rs
 //   a read is proven: plan/proof.rs, by the facts that plan/facts.sql asks for
+//   a client's message on its lease goes out, waits or is refused: pipeline/lease/gate.rs; what an
+//     answer has done: pipeline/lease/answer.rs
 //   a server is picked for a read: backends/view.rs: new enough; backends/choose.rs: the least
 //     busy
 //   a connection must be cleaned for its next client: plan/leaves.rs

@@ -4,6 +4,7 @@
 mod console;
 mod flights;
 mod lanes;
+mod limits;
 mod opening;
 mod reported;
 mod servers;
@@ -29,7 +30,6 @@ use crate::connection::{Connection, Key, Record, ServerState};
 use crate::database::Database;
 use crate::lanes::{Group, Key as GroupKey, Load, Norm};
 use crate::metrics::BackendLatencies;
-use crate::pipeline::names::Limits;
 use crate::pipeline::script::Script;
 use crate::pipeline::settings::Applied;
 use crate::pipeline::statements::Statements;
@@ -157,7 +157,7 @@ impl Front {
             backends: shared.backends.clone(),
             scratch: worker.connections.scratch().clone(),
             worker,
-            statements: Statements::new(Limits::of_client(&settings)),
+            statements: Statements::new(limits::of_client(&settings)),
             draft: RefCell::default(),
             databases: RefCell::default(),
             groups: RefCell::default(),
@@ -333,7 +333,7 @@ impl Front {
 
     /// A client has logged in.
     pub fn came(&self, outlet: Outlet) -> Rc<Client> {
-        let limits = Limits::of_client(&self.settings());
+        let limits = limits::of_client(&self.settings());
         let client = Client::new(outlet, self.shared.number(), limits);
         self.clients.borrow_mut().insert(client.id, Rc::downgrade(&client));
         client

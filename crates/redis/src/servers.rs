@@ -4,6 +4,7 @@
 pub mod accounts;
 mod checks;
 mod counts;
+mod ends;
 mod outcome;
 mod places;
 mod redirects;
@@ -14,11 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use flow::lane::{Protocol, Step, What};
 use flow::lanes::ServerRecord;
 use flow::pool::Budget;
 use flow::service::{Again, Fabric, Judge, Request, Service, Took, Unanswered};
-use wire::resp::{Command, Piece, Replies, announced, put_error};
+use wire::resp::{Command, announced, put_error};
 
 use crate::desk::Desk;
 use crate::fleet::{Fleet, Node, View};
@@ -30,6 +30,7 @@ use accounts::{Account, Accounts};
 use checks::Budgets;
 pub use checks::NotIn;
 use counts::{Counts, kind_of};
+use ends::Ends;
 pub use outcome::{Hello, LoggedIn, Outcome};
 use places::Places;
 
@@ -218,33 +219,6 @@ impl Servers {
     }
 }
 
-/// Finds where each reply of a server ends.
-#[derive(Debug, Default)]
-pub struct Ends {
-    replies: Replies,
-    /// The server may say something by itself: the connection's client has asked for that.
-    hears: bool,
-}
-
-impl Protocol for Ends {
-    #[inline]
-    fn scan(&mut self, bytes: &[u8]) -> Step {
-        match self.replies.scan(bytes) {
-            Ok(step) => {
-                let what = match step.what {
-                    Piece::Part => What::Part,
-                    Piece::End => What::End,
-                    Piece::Push if self.hears => What::Aside,
-                    // Nothing else that a server says by itself was asked for.
-                    Piece::Push => What::Broken("a push that nobody asked for"),
-                };
-                Step { len: step.len, what }
-            }
-            Err(why) => Step { len: 0, what: What::Broken(why) },
-        }
-    }
-}
-
 /// Which server a connection leads to.
 #[derive(Debug)]
 pub struct LeadsTo {
@@ -313,7 +287,7 @@ impl Service for Servers {
         let hears = place.is_some_and(|place| place.tracks);
         let (incarnation, view) = (connection.incarnation, Rc::clone(&self.view));
         let identity = Arc::clone(&connection.identity);
-        (Ends { hears, ..Ends::default() }, LeadsTo { server, incarnation, view, identity })
+        (Ends::new(hears), LeadsTo { server, incarnation, view, identity })
     }
 
     fn is_good(&self, connection: &Connection) -> bool {

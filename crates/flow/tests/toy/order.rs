@@ -195,7 +195,7 @@ fn what_is_done_apart_begins_behind_all_before_and_holds_up_all_behind() {
 
 #[test]
 fn the_gateway_is_told_in_the_order_of_the_requests_whoever_answers_first() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let mut client = stand.client();
     let (a, b) = (key_of(0, "a"), key_of(1, "b"));
     assert_eq!(client.put(&a, "one"), "+ok");
@@ -227,7 +227,7 @@ fn the_gateway_is_told_in_the_order_of_the_requests_whoever_answers_first() {
 
 #[test]
 fn of_a_step_that_is_not_sent_the_gateway_hears_before_it_is_asked_for_more() {
-    let stand = Stand::start(1, settings());
+    let stand = ToyCluster::start(1, settings());
     let mut client = stand.client();
     let key = key_of(0, "a");
     assert_eq!(client.put(&key, "one"), "+ok");

@@ -77,7 +77,7 @@ pub(super) async fn run(
         return;
     }
     // Two batches lock the rows that both of them change in one order.
-    members.sort_unstable_by(|a, b| a.request.cmp(&b.request));
+    members.sort_unstable_by(|a, b| a.round.bytes().cmp(b.round.bytes()));
     let asked = Instant::now();
     let mut named = VecDeque::new();
     if compose(front, server, &members, &mut named).is_err() {
@@ -155,7 +155,7 @@ fn compose(
             None => {
                 let asked =
                     |message: &wire::postgres::frame::Frame<'_>| message.tag != frontend::tag::SYNC;
-                for message in messages(&member.request).filter(asked) {
+                for message in member.round.messages().filter(asked) {
                     composer.message(message, out, script)?;
                 }
             }
@@ -288,7 +288,7 @@ fn tell(
         if !member.done.is_closed() {
             member.client.outlet.send_parts(&[part, &READY]);
         }
-        let queued = asked.saturating_duration_since(member.asked);
+        let queued = asked.saturating_duration_since(member.round.came);
         latencies.batch.observe(queued, ran);
         if !has_failed {
             member.plan.note(ran / count);

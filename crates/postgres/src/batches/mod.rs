@@ -28,6 +28,7 @@ use crate::client::Client;
 use crate::connection::Key;
 use crate::database::Database;
 use crate::lanes;
+use crate::pipeline::round::Round;
 use crate::pipeline::settings::Applied;
 use crate::plan::Plan;
 use crate::settings::Settings;
@@ -107,14 +108,12 @@ pub struct Member {
     pub database: Rc<Database>,
     /// Its plan.
     pub plan: Rc<Plan>,
-    /// The round, as the client sent it.
-    pub request: Rc<[u8]>,
+    /// The round, as its client sent it.
+    pub round: Round,
     /// Where it came as text: its constants and the rest.
     pub lifted: Option<Box<Lifted>>,
     /// How its text was read.
     pub strings: Strings,
-    /// When it came.
-    pub asked: Instant,
     /// It is in a batch that is under way.
     pub is_taken: Rc<Cell<bool>>,
     /// Who waits for what becomes of it.
@@ -244,7 +243,7 @@ impl Batches {
             // Whoever waited for it has called it off otherwise.
             if !member.done.is_closed() {
                 member.is_taken.set(true);
-                bytes += member.request.len();
+                bytes += member.round.bytes().len();
                 members.push(member);
             }
         }

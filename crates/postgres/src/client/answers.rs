@@ -2,13 +2,13 @@
 //! not answered is taken back, to be asked again by its client's task.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 use flow::answers::{Filled, Place, Verdict};
 use flow::lane::Fate;
 use wire::postgres::{Refusal, sqlstate};
 
 use super::{Client, OUT_OF_STEP};
+use crate::pipeline::round::Round;
 
 /// Where a request that got no answer is asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +28,9 @@ pub enum Again {
 /// A request that is to be asked again.
 #[derive(Debug)]
 pub struct Repeat {
-    /// The request, as the client sent it.
-    pub request: Rc<[u8]>,
-    /// How often it was asked.
-    pub attempts: u8,
-    /// Where.
+    /// The request, as its client sent it.
+    pub round: Round,
+    /// Where it is asked.
     pub again: Again,
 }
 

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flow::answers::{Place, Verdict};
 use flow::lane::Fate;
@@ -14,7 +14,7 @@ use super::group::{Known, Lane};
 use super::{Editing, RequestUnderWay};
 use crate::client::{AHEAD_MAX, Again, Client, Repeat};
 use crate::database::Database;
-use crate::pipeline::round::messages;
+use crate::pipeline::round::{Round, messages};
 use crate::pipeline::script::Heard;
 use crate::plan::Plan;
 use crate::slow::{self, Slow};
@@ -48,12 +48,8 @@ pub struct Ticket {
     pub place: Place,
     /// The statement's plan, which learns how long it ran.
     pub plan: Rc<Plan>,
-    /// The request as the client sent it, to ask again elsewhere.
-    pub request: Rc<[u8]>,
-    /// How often it was asked before.
-    pub attempts: u8,
-    /// When it was put on the lane.
-    pub asked: Instant,
+    /// The request, to ask again elsewhere.
+    pub round: Round,
     /// How its reply is edited; `None` passes it on as it is.
     pub script: Option<Box<Editing>>,
     /// Counts the request among those under way to the backend until the ticket is dropped.
@@ -186,7 +182,7 @@ impl Ticket {
     /// Whether a whole reply ends with a cancel.
     fn ends_cancelled(&self, reply: &[u8]) -> bool {
         let is_cancel = |body| Fields::read(body).is_ok_and(|fields| fields.code() == CANCELLED);
-        self.attempts < ATTEMPTS_MAX
+        self.round.attempts < ATTEMPTS_MAX
             && messages(reply)
                 .any(|message| message.tag == tag::ERROR_RESPONSE && is_cancel(message.body))
     }
@@ -251,7 +247,7 @@ impl Ticket {
         }
         let fields = Fields::read(body).ok()?;
         let code = fields.code();
-        if self.attempts >= ATTEMPTS_MAX {
+        if self.round.attempts >= ATTEMPTS_MAX {
             return None;
         }
         // A connection that ends says why, whatever was asked last: that is not an answer.
@@ -267,7 +263,7 @@ impl Ticket {
         let needs = self.needs?;
         // Of a read that came as text the position counts in what Weir has made of it; a lease
         // sends the text.
-        if self.request.first() == Some(&b'Q') && fields.get(b'P').is_some() {
+        if self.round.is_query() && fields.get(b'P').is_some() {
             return Some(Again::Elsewhere);
         }
         let anew = ANEW.contains(&code) || (needs.parsed && code == CHANGED);
@@ -314,7 +310,7 @@ impl Ticket {
     fn count(&self, lane: &Known, ran: Duration) {
         self.plan.note(ran);
         lane.norm.note(ran);
-        let took = lane.heard.get().saturating_duration_since(self.asked);
+        let took = lane.heard.get().saturating_duration_since(self.round.came);
         // What the lane has read was there a little before the clock was.
         let queued = took.saturating_sub(ran);
         lane.answered.set(lane.answered.get() + 1);
@@ -340,7 +336,7 @@ impl Ticket {
     /// there.
     fn count_shared(&self, lane: &Known, ran: Duration) {
         lane.shared.inc();
-        let took = lane.heard.get().saturating_duration_since(self.asked);
+        let took = lane.heard.get().saturating_duration_since(self.round.came);
         let queued = took.saturating_sub(ran);
         lane.latencies.queue.observe(queued);
         lane.latencies.total.observe(took);
@@ -374,8 +370,7 @@ impl Ticket {
     /// It had joined a request whose reply is too long to be kept for it. It was not sent itself.
     fn set_apart(mut self, lane: &Known) {
         self.undo(Some(lane));
-        let (request, attempts) = (self.request.clone(), self.attempts);
-        self.client.again(self.place, Repeat { request, attempts, again: Again::Alone });
+        self.client.again(self.place, Repeat { round: self.round, again: Again::Alone });
     }
 
     /// The lane has ended before the reply did. What may have run is asked again, though not for
@@ -386,7 +381,7 @@ impl Ticket {
             Verdict::Close => self.client.cut_within_reply(),
             Verdict::Again | Verdict::NotSent | Verdict::MayHaveRun => {
                 self.undo(None);
-                let repeats = self.attempts < ATTEMPTS_MAX;
+                let repeats = self.round.attempts < ATTEMPTS_MAX;
                 self.is_asked_again(if repeats { Again::Elsewhere } else { Again::Lost });
             }
         }
@@ -394,8 +389,9 @@ impl Ticket {
 
     /// Nothing of the reply was told, or ever will be.
     fn is_asked_again(&self, again: Again) {
-        let (request, attempts) = (self.request.clone(), self.attempts + 1);
-        self.client.again(self.place, Repeat { request, attempts, again });
+        let mut round = self.round.clone();
+        round.attempts += 1;
+        self.client.again(self.place, Repeat { round, again });
     }
 }
 

@@ -15,7 +15,6 @@ use wire::postgres::frontend::{Bind, Parse, Target, tag};
 use super::script::{Outcome, Why};
 use super::shape::Shape;
 use super::statements::Statement;
-use crate::settings::Settings;
 
 /// What a name costs beside its text, in bytes.
 const NAME_BYTES: usize = 128;
@@ -39,20 +38,6 @@ pub struct Limits {
     pub count: usize,
     /// Bytes of their text.
     pub bytes: usize,
-}
-
-impl Limits {
-    /// What one client may hold of prepared statements, and a worker beside.
-    pub fn of_client(settings: &Settings) -> Self {
-        let (count, bytes) = (settings.max_prepared_statements, settings.max_prepared_bytes.len());
-        Self { count, bytes }
-    }
-
-    /// What one server connection keeps of them.
-    pub fn of_connection(settings: &Settings) -> Self {
-        let (count, bytes) = (settings.prepared_statements, settings.max_prepared_bytes.len());
-        Self { count, bytes }
-    }
 }
 
 /// What a name stands for.
@@ -94,6 +79,8 @@ pub struct Names {
     since: u64,
     /// The count for which that was looked at last, unless it may be later by now.
     looked_at: Option<u64>,
+    /// Moves whenever a name may stand for something else.
+    version: u64,
     limits: Limits,
 }
 
@@ -111,8 +98,15 @@ impl Names {
             bytes: 0,
             since: u64::MAX,
             looked_at: None,
+            version: 0,
             limits,
         }
+    }
+
+    /// Moves whenever a name may stand for something else than before.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// What a name stands for, if all that was sent so far is done.
@@ -188,6 +182,7 @@ impl Names {
     /// A message that gives a name to a statement, or takes it away, is being sent.
     pub fn change(&mut self, name: &[u8], named: Option<Named>) {
         let number = self.first + self.changes.len() as u64;
+        self.version += 1;
         self.looked_at = None;
         self.since = named.as_ref().map_or(self.since, |named| self.since.min(named.since));
         let added = size(name, named.as_ref());
@@ -309,6 +304,7 @@ impl Names {
 
     /// All statements with a name are gone, whatever becomes of the changes before.
     pub fn clear(&mut self) {
+        self.version += 1;
         self.named.clear();
         for change in &mut self.changes {
             change.former = None;
@@ -338,6 +334,7 @@ impl Names {
     /// Puts back what was there before a change.
     fn undo(&mut self, at: usize) {
         (self.since, self.looked_at) = (0, None);
+        self.version += 1;
         let change = &mut self.changes[at];
         if std::mem::replace(&mut change.is_undone, true) {
             return;

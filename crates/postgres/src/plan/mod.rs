@@ -34,7 +34,7 @@ mod traps;
 mod words;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use contains::Contains;
 pub use effects::Effects;

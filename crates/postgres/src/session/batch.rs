@@ -14,7 +14,7 @@ use super::{End, Session};
 use crate::backends::Backend;
 use crate::batches::{Batches, Member, Outcome};
 use crate::client::CalledOff;
-use crate::pipeline::round::messages;
+use crate::pipeline::round::Round;
 use crate::plan::Plan;
 
 /// Whoever has waited in a line for so long goes by itself: what is in front stands still.
@@ -23,33 +23,34 @@ const LINE_MAX: Duration = Duration::from_secs(1);
 impl Session {
     /// Whether a statement outside a transaction may share one.
     pub(super) fn may_batch(&self, plan: &Plan) -> bool {
-        self.batches_on
-            && self.may_share
-            && !self.told.is_in_doubt()
-            && !(self.keeps_last_values && plan.effects.sequences.may_draw)
+        self.options.batches_on
+            && self.environment.may_share
+            && !self.environment.told.is_in_doubt()
+            && !(self.options.keeps_last_values && plan.effects.sequences.may_draw)
             && plan.effects.sequences.asks.is_empty()
             && !plan.effects.reaches_prepared
             && plan.may_batch(Instant::now())
             && self.is_quick(plan, &self.front.write_norm)
     }
 
-    /// Runs the round at the start of the inbox in a batch; by itself, where that can't be.
-    pub(super) async fn batch(&mut self, plan: Rc<Plan>, len: usize) -> Result<(), End> {
-        let round = &self.inbox[..len];
-        let is_query = round.first() == Some(&tag::QUERY);
-        let fits = match is_query {
-            true => self.lifts(&plan, &round[5..len - 1]),
+    /// Runs a round in a batch; by itself, where that can't be.
+    pub(super) async fn batch(
+        &mut self,
+        mut round: Round,
+        plan: Rc<Plan>,
+    ) -> Result<Option<Round>, End> {
+        let fits = match round.is_query() {
+            true => self.lifts(&plan, round.text().unwrap_or_default()),
             // What it has prepared may be something else by now: that a lease finds out.
             false => {
-                ends_with_execute(round) && self.client.names().are_since(self.database.changes())
+                ends_with_execute(&round) && self.client.names().are_since(self.database.changes())
             }
         };
         let Some(backend) = self.front.backends.primary().ok().filter(|_| fits) else {
-            return Box::pin(self.lease(false)).await;
+            return Box::pin(self.lease(round, false)).await;
         };
-        let lifted = is_query.then(|| Box::new(self.front.draft.borrow().lifted.clone()));
-        let request = self.take(len);
-        let (asked, is_taken) = (Instant::now(), Rc::new(Cell::new(false)));
+        let lifted = round.is_query().then(|| Box::new(self.front.draft.borrow().lifted.clone()));
+        let (asked, is_taken) = (round.came, Rc::new(Cell::new(false)));
         let (done, mut outcome) = oneshot::channel();
         let client = self.client.clone();
         let waiting = client.waits(asked);
@@ -58,35 +59,28 @@ impl Session {
             client: client.clone(),
             database: self.database.clone(),
             plan,
-            request: request.clone(),
+            round: round.clone(),
             lifted,
-            strings: self.scope.strings,
-            asked,
+            strings: self.environment.scope.strings,
             is_taken: is_taken.clone(),
             done,
         });
         let ended = self.in_line(&mut outcome, &is_taken, asked).await;
         drop((outcome, waiting));
-        let ended = match ended {
-            Ok(ended) => ended,
-            Err(why) => {
-                self.put_back(&request);
-                return self.called_off(why);
-            }
-        };
         match ended {
-            Outcome::Told => self.last_write = self.front.backends.note_write(),
-            Outcome::Alone => {
-                self.put_back(&request);
-                return Box::pin(self.lease(false)).await;
+            Err(why) => self.called_off(&round, why)?,
+            Ok(Outcome::Told) => self.last_write = self.front.backends.note_write(),
+            Ok(Outcome::Alone) => {
+                round.came = Instant::now();
+                return Box::pin(self.lease(round, false)).await;
             }
-            Outcome::Unknown => {
+            Ok(Outcome::Unknown) => {
                 self.last_write = self.front.backends.note_write();
                 let what = super::relay::OUTCOME_UNKNOWN;
                 self.refuse(&Refusal::error(sqlstate::OUTCOME_UNKNOWN, what));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Waits for what becomes of a statement that has joined a line.
@@ -125,18 +119,13 @@ impl Session {
 
     /// Those that it may share a transaction with.
     fn batches(&mut self, backend: Arc<Backend>) -> Rc<Batches> {
-        if let Some(known) = self.batches.as_ref().filter(|of| Arc::ptr_eq(&of.backend, &backend)) {
-            return known.clone();
-        }
-        let key = self.key(&backend);
-        let batches = self.lines.line(backend, key, &self.applied);
-        self.batches = Some(batches.clone());
-        batches
+        let (lines, key) = (&self.lines, self.key(&backend));
+        self.environment.line(backend, |backend, applied| lines.line(backend, key, applied))
     }
 }
 
 /// Whether nothing is asked behind the statement.
-fn ends_with_execute(round: &[u8]) -> bool {
-    let asked = messages(round).filter(|message| message.tag != tag::SYNC);
+fn ends_with_execute(round: &Round) -> bool {
+    let asked = round.messages().filter(|message| message.tag != tag::SYNC);
     asked.last().is_some_and(|message| message.tag == tag::EXECUTE)
 }

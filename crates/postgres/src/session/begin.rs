@@ -22,7 +22,7 @@ use wire::sql::{Lexer, Strings};
 use super::Session;
 use super::patience::setting_duration;
 use crate::pipeline::names::Named;
-use crate::pipeline::round::messages;
+use crate::pipeline::round::Round;
 use crate::plan::{BeginForm, Deallocate, Resting};
 use crate::settings::Route;
 
@@ -37,32 +37,35 @@ pub(super) struct Begun {
     pub resting: Option<Duration>,
     /// Its reads may run outside of it.
     pub is_loose: bool,
+    /// Nothing may be written in it.
+    pub is_read_only: bool,
     /// One was sent so: from then on what has to come before any query is refused, as `SET
     /// TRANSACTION ISOLATION LEVEL`.
     pub has_read: bool,
 }
 
 impl Session {
-    /// Answers a BEGIN, which stands at the start of the inbox.
-    pub(super) fn begin(&mut self, form: BeginForm, sql: Box<str>, len: usize) {
+    /// Answers a BEGIN.
+    pub(super) fn begin(&mut self, form: BeginForm, sql: Box<str>, round: &Round) {
         let command = command(sql.as_bytes());
         let is_loose = form.is_loose()
             && self.front.settings().lanes.transactions
-            && !self.settings.says_of_transactions();
+            && !self.environment.settings.says_of_transactions();
         self.begun = Some(Begun {
             sql,
-            since: Instant::now(),
+            since: round.came,
             resting: self.resting(),
             is_loose,
+            is_read_only: form.read_only == Some(true),
             has_read: false,
         });
         self.client.set_failed(false);
-        self.answer(command, Status::InTransaction, len);
+        self.answer(command, Status::InTransaction, round);
     }
 
     /// How long a server would let this session rest in a transaction.
     fn resting(&self) -> Option<Duration> {
-        match self.settings.value("idle_in_transaction_session_timeout") {
+        match self.environment.settings.value("idle_in_transaction_session_timeout") {
             Some(own) => setting_duration(own),
             None => match self.database.resting() {
                 Resting::For(limit) => Some(limit),
@@ -72,23 +75,23 @@ impl Session {
     }
 
     /// Answers the end of a transaction that no server has heard of.
-    pub(super) fn end(&mut self, command: &'static str, len: usize) {
+    pub(super) fn end(&mut self, command: &'static str, round: &Round) {
         if let Some(begun) = self.begun.take() {
             self.database.count(|totals| totals.transaction_time += begun.since.elapsed());
         }
-        self.answer(command, Status::Idle, len);
+        self.answer(command, Status::Idle, round);
     }
 
     /// Takes note of where statements are to go.
-    pub(super) fn change_route(&mut self, route: Option<Route>, len: usize) {
+    pub(super) fn change_route(&mut self, route: Option<Route>, round: &Round) {
         self.route = route;
         let status = self.status();
-        self.answer("SET", status, len);
+        self.answer("SET", status, round);
     }
 
     /// Forgets statements of this client. What servers have prepared for them stays there, under
     /// Weir's names.
-    pub(super) fn deallocate(&mut self, what: &Deallocate, len: usize) {
+    pub(super) fn deallocate(&mut self, what: &Deallocate, round: &Round) {
         let command = match what {
             Deallocate::All => {
                 self.client.names().clear();
@@ -101,7 +104,6 @@ impl Session {
                 drop(names);
                 if !was_there {
                     let what = format!("prepared statement \"{name}\" does not exist");
-                    self.inbox.drain(..len);
                     let refusal = Refusal::error(sqlstate::UNDEFINED_PREPARED_STATEMENT, what);
                     return self.refuse(&refusal);
                 }
@@ -109,14 +111,13 @@ impl Session {
             }
         };
         let status = self.status();
-        self.answer(command, status, len);
+        self.answer(command, status, round);
     }
 
-    /// Answers the round at the start of the inbox, of one statement without rows.
-    pub(super) fn answer(&mut self, command: &str, status: Status, len: usize) {
+    /// Answers a round of one statement without rows.
+    pub(super) fn answer(&mut self, command: &str, status: Status, round: &Round) {
         let mut out = Vec::with_capacity(64);
-        let round: Vec<u8> = self.inbox.drain(..len).collect();
-        for message in messages(&round) {
+        for message in round.messages() {
             let body = message.body;
             match message.tag {
                 tag::PARSE => {
@@ -147,7 +148,7 @@ impl Session {
         put_ready_for_query(&mut out, status);
         self.client.outlet.send(&out);
         self.front.shared.metrics.answered.inc();
-        self.client.seen().asked.set(Some(Instant::now()));
+        self.client.seen().asked.set(Some(round.came));
         self.database.count(|totals| {
             totals.queries += 1;
             totals.transactions += u64::from(status == Status::Idle);

@@ -6,8 +6,8 @@ use std::time::Instant;
 use wire::postgres::Refusal;
 
 use super::lease::{serves, waits_for};
-use super::ride::Asking;
 use super::{End, Session};
+use crate::pipeline::round::Round;
 use crate::plan::Plan;
 use crate::worker::{Flown, LeaseError};
 
@@ -19,42 +19,39 @@ impl Session {
             && self.may_ride(plan)
             && self.begun.is_none()
             && !self.only_primary
-            && self.patience.query.is_none()
+            && self.options.patience.query.is_none()
     }
 
-    /// Serves the read at the start of the inbox, with equal ones that wait for a connection.
-    pub(super) async fn fly(&mut self, len: usize, plan: Rc<Plan>) -> Result<(), End> {
-        let wanted = Instant::now();
-        let request = Rc::from(&self.inbox[..len]);
-        let (client, probe) = (self.client.clone(), self.told.probe());
-        match waits_for(&client, &probe, wanted, self.flown(&request, wanted)).await {
-            Err(why) => self.not_served(why),
-            Ok(Some(Flown::Leased(lease))) => self.serve_by(*lease, wanted).await,
+    /// Serves a read, with equal ones that wait for a connection.
+    pub(super) async fn fly(
+        &mut self,
+        mut round: Round,
+        plan: Rc<Plan>,
+    ) -> Result<Option<Round>, End> {
+        let (client, probe) = (self.client.clone(), self.environment.told.probe());
+        match waits_for(&client, &probe, round.came, self.flown(&round)).await {
+            Err(why) => return self.not_served(&round, why).map(|()| None),
+            Ok(Some(Flown::Leased(lease))) => return self.serve_by(*lease, round).await,
             Ok(Some(Flown::Lane(lane, seat))) => {
-                let asking = Asking { plan, attempts: 0, may_share: true, at: wanted };
-                let is_put = self.put(&lane, &request, asking);
+                let is_put = self.put(&lane, &round, plan, true);
                 drop(seat);
-                if !is_put {
-                    return self.lease(true).await;
+                if is_put {
+                    // What the client sends behind it waits until it is answered: that lane takes
+                    // nothing else, and answers of another one could come before.
+                    self.riding = None;
+                    return Ok(None);
                 }
-                self.take(len);
-                // What the client sends behind it waits until it is answered: that lane takes
-                // nothing else, and answers of another one could come before.
-                self.riding = None;
-                Ok(())
             }
-            Ok(None) => self.lease(true).await,
+            Ok(None) => {}
         }
+        round.came = Instant::now();
+        self.lease(round, true).await
     }
 
     /// Waits for a connection to where the read goes; `None` where no server takes reads. Should
     /// that server go down or lose its role meanwhile, another is chosen.
-    async fn flown(
-        &mut self,
-        request: &Rc<[u8]>,
-        wanted: Instant,
-    ) -> Result<Option<Flown>, Refusal> {
-        let deadline = self.patience.deadline(wanted);
+    async fn flown(&mut self, round: &Round) -> Result<Option<Flown>, Refusal> {
+        let deadline = self.options.patience.deadline(round.came);
         let front = self.front.clone();
         loop {
             let mut changes = front.backends.changes();
@@ -63,7 +60,7 @@ impl Session {
             let lost = async { while serves(backend, true) && changes.changed().await.is_ok() {} };
             tokio::select! {
                 biased;
-                flown = front.fly(&group, request, deadline) => match flown {
+                flown = front.fly(&group, round, deadline) => match flown {
                     Ok(flown) => return Ok(Some(flown)),
                     // Those that it has waited with came before it.
                     Err(LeaseError::Waited) if Instant::now() < deadline => {}

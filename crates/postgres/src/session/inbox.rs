@@ -5,12 +5,13 @@ use std::task::{Context, Poll, ready};
 
 use wire::postgres::{Refusal, sqlstate};
 
+use super::relay::Relay;
 use super::{End, Session};
 
 /// So much of what a client has sent counts for nothing.
 const INBOX_FREE: usize = 256 * 1024;
 /// Of the memory for what a client sent so much is kept while nothing is in it.
-const INBOX_KEPT: usize = 256;
+pub(super) const INBOX_KEPT: usize = 256;
 
 impl Session {
     /// The first bytes of the inbox, taken out of it.
@@ -20,6 +21,12 @@ impl Session {
         self.inbox.shrink_to(INBOX_KEPT);
         self.release_held();
         taken
+    }
+
+    /// Whether all that the client has sent went to the server that it has.
+    pub(super) fn has_sent_all(&self, relay: &Relay) -> bool {
+        let stands_in_front = relay.is_sending() || self.next.is_some();
+        !stands_in_front && self.repeats.is_empty() && self.inbox.is_empty()
     }
 
     /// Waits for bytes of the client, or for something else to do.

@@ -7,16 +7,15 @@ use std::time::{Duration, Instant};
 use tokio::task::spawn_local;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
-use super::summary::{Summary, summarise};
-use super::told::Told;
 use super::{End, Session};
 use crate::backends::{Ask, Backend, Standing};
 use crate::client::{CalledOff, Client, Target};
 use crate::connection::{Key, RefusedSetting, ServerState};
 use crate::lanes::RequestUnderWay;
-use crate::pipeline::round::{Cut, cut};
+use crate::pipeline::round::Round;
 use crate::pipeline::settings::Reported;
-use crate::plan::{Kind, Leaves};
+use crate::pipeline::summary::Summary;
+use crate::plan::Leaves;
 use crate::settings::Route;
 use crate::worker::{Leased, give_back};
 
@@ -34,44 +33,53 @@ pub(super) enum Unserved {
 }
 
 impl Session {
-    /// Serves the client on a server connection of its own until the two can part.
-    pub(super) async fn lease(&mut self, read: bool) -> Result<(), End> {
-        let wanted = Instant::now();
-        match self.leased(read, wanted).await {
-            Ok((lease, _loaded)) => self.serve_by(lease, wanted).await,
-            Err(why) => self.not_served(why),
+    /// Serves the client on a server connection of its own, with this round first, until the two
+    /// can part. A round comes back that is to be looked at once more: one that a replica could not
+    /// answer, or that the server did not get.
+    pub(super) async fn lease(
+        &mut self,
+        mut round: Round,
+        read: bool,
+    ) -> Result<Option<Round>, End> {
+        match self.leased(&mut round, read).await {
+            Ok((lease, _loaded)) => self.serve_by(lease, round).await,
+            Err(why) => self.not_served(&round, why).map(|()| None),
         }
     }
 
-    /// The round at the start of the inbox gets no server connection.
-    pub(super) fn not_served(&mut self, why: Unserved) -> Result<(), End> {
+    /// A round gets no server connection.
+    pub(super) fn not_served(&mut self, round: &Round, why: Unserved) -> Result<(), End> {
         match why {
-            Unserved::Refused(refusal) => self.refuse_round(refusal),
-            Unserved::CalledOff(why) => self.called_off(why),
+            Unserved::Refused(refusal) => self.refuse_round(round, refusal),
+            Unserved::CalledOff(why) => self.called_off(round, why),
         }
     }
 
     /// Serves the client on this server connection until the two can part.
-    pub(super) async fn serve_by(&mut self, mut lease: Leased, wanted: Instant) -> Result<(), End> {
+    pub(super) async fn serve_by(
+        &mut self,
+        mut lease: Leased,
+        round: Round,
+    ) -> Result<Option<Round>, End> {
         lease.record.lent(self.client.id);
         self.database.count(|totals| {
             totals.assignments += 1;
             totals.wait_time += lease.waited();
         });
         self.only_primary = false;
-        match lease.restore(&mut self.settings, &self.front.scratch).await {
+        match lease.restore(&mut self.environment.settings, &self.front.scratch).await {
             Ok(refused) => self.tell_refused(refused),
             Err(refusal) if refusal.severity == Severity::Fatal => {
                 return Err(End::Refused(refusal));
             }
-            Err(refusal) => return self.refuse_round(refusal),
+            Err(refusal) => return self.refuse_round(&round, refusal).map(|()| None),
         }
-        self.scope = self.settings.scope(&lease.reported);
+        self.environment.scope = self.environment.settings.scope(&lease.reported);
         self.tell_what_holds(&lease.reported);
         let record = lease.record.clone();
         let target = lease.key.clone().map(|key| Target { record, key });
         self.client.set_leased(target.clone());
-        let relayed = self.relay(&mut lease, wanted).await;
+        let relayed = self.relay(&mut lease, round).await;
         self.client.set_leased(None);
         self.client.seen().pinned.set("");
         self.part_from(lease, target, &relayed);
@@ -79,12 +87,17 @@ impl Session {
     }
 
     /// Gives the connection back, once nothing that was meant for this client can reach the next.
-    fn part_from(&self, mut lease: Leased, target: Option<Target>, relayed: &Result<(), End>) {
+    fn part_from(
+        &self,
+        mut lease: Leased,
+        target: Option<Target>,
+        relayed: &Result<Option<Round>, End>,
+    ) {
         lease.record.has_prepared(lease.prepared.count());
         let is_clean = lease.leaves == Leaves::Nothing;
         lease.report_imbalance();
         match relayed {
-            Ok(()) if lease.is_free() && is_clean && lease.record.cancels() == 0 => {
+            Ok(_) if lease.is_free() && is_clean && lease.record.cancels() == 0 => {
                 return give_back(lease);
             }
             // What runs there goes on for nobody.
@@ -115,17 +128,18 @@ impl Session {
     /// meanwhile, another is chosen.
     async fn leased(
         &mut self,
+        round: &mut Round,
         read: bool,
-        wanted: Instant,
     ) -> Result<(Leased, Option<RequestUnderWay>), Unserved> {
-        let (client, probe) = (self.client.clone(), self.told.probe());
-        waits_for(&client, &probe, wanted, self.lent(read, wanted)).await
+        let wanted = round.came;
+        let (client, probe) = (self.client.clone(), self.environment.told.probe());
+        waits_for(&client, &probe, wanted, self.lent(round, read)).await
     }
 
-    /// The round at the start of the inbox is not to wait for a server any more.
-    pub(super) fn called_off(&mut self, why: CalledOff) -> Result<(), End> {
+    /// A round is not to wait for a server any more.
+    pub(super) fn called_off(&mut self, round: &Round, why: CalledOff) -> Result<(), End> {
         match why {
-            CalledOff::Cancelled => self.refuse_round(cancelled()),
+            CalledOff::Cancelled => self.refuse_round(round, cancelled()),
             CalledOff::Closed => Err(self.client.killed().map_or(End::Gone, End::Refused)),
         }
     }
@@ -133,11 +147,11 @@ impl Session {
     /// A read counts as under way at a server from when it waits for it.
     async fn lent(
         &mut self,
+        round: &mut Round,
         read: bool,
-        wanted: Instant,
     ) -> Result<(Leased, Option<RequestUnderWay>), Refusal> {
-        let deadline = self.patience.deadline(wanted);
-        let read = !self.only_primary && (read || self.begins_read_only());
+        let deadline = self.options.patience.deadline(round.came);
+        let read = !self.only_primary && (read || self.reads_only(round));
         loop {
             let mut changes = self.front.backends.changes();
             let backend = match read.then(|| self.reader(false)).flatten() {
@@ -145,7 +159,7 @@ impl Session {
                 None => self.primary().await?,
             };
             let loaded = read.then(|| self.front.load(&backend).one());
-            let leased = self.front.lease(self.key(&backend), &self.applied, deadline);
+            let leased = self.front.lease(self.key(&backend), &self.environment.applied, deadline);
             let lost = async { while serves(&backend, read) && changes.changed().await.is_ok() {} };
             tokio::select! {
                 biased;
@@ -153,7 +167,7 @@ impl Session {
                     // It may have been handed over from before the server changed.
                     Ok(lease) if lease.epoch != backend.epoch() => {}
                     // It is closed, and another one is found.
-                    Ok(lease) if lease.has_local_buffers && self.wants_local_buffers() => {}
+                    Ok(lease) if lease.has_local_buffers && self.wants_local_buffers(round) => {}
                     Ok(lease) => return Ok((lease, loaded)),
                     Err(error) => return Err(error.refusal()),
                 },
@@ -164,12 +178,14 @@ impl Session {
 
     /// Whether the session has, or the client is about to set, what a server takes only in front of
     /// its first temporary table.
-    fn wants_local_buffers(&self) -> bool {
+    fn wants_local_buffers(&self, round: &Round) -> bool {
+        let came = [round.bytes(), &self.inbox];
         let says = |word: &str| {
-            self.inbox.windows(word.len()).any(|of| of.eq_ignore_ascii_case(word.as_bytes()))
+            let mut words = came.iter().flat_map(|bytes| bytes.windows(word.len()));
+            words.any(|of| of.eq_ignore_ascii_case(word.as_bytes()))
         };
         let name = "temp_buffers";
-        self.settings.value(name).is_some() || (says(name) && says("set"))
+        self.environment.settings.value(name).is_some() || (says(name) && says("set"))
     }
 
     /// The client hears which of its settings hold no longer, since no server accepts them.
@@ -185,8 +201,8 @@ impl Session {
             warning.encode_as_warning(&mut out);
         }
         self.client.outlet.send(&out);
-        self.told.doubt();
-        self.settings_changed();
+        self.environment.told.doubt();
+        self.environment.follow();
     }
 
     pub(super) fn key(&self, backend: &Backend) -> Key {
@@ -205,16 +221,15 @@ impl Session {
             Err(refusal) => self.reader(false).ok_or(refusal)?,
         };
         let _waiting = self.client.waits(Instant::now());
-        let reported = self.front.reported(self.key(&backend), &self.applied).await?;
-        self.scope = self.settings.scope(&reported);
-        self.told = Told::new(reported.clone());
+        let reported = self.front.reported(self.key(&backend), &self.environment.applied).await?;
+        self.environment.begins_with(reported.clone());
         Ok(reported)
     }
 
     /// The backend that reads go to now; `None` when there is none.
     pub(super) fn reader(&self, on_primary: bool) -> Option<Arc<Backend>> {
         let route = if on_primary { Route::Primary } else { self.route.unwrap_or_default() };
-        let ask = Ask { after: self.last_write, consistency: self.consistency, route };
+        let ask = Ask { after: self.last_write, consistency: self.options.consistency, route };
         self.front.backends.reader(ask, |backend| self.front.in_flight(backend.number()))
     }
 
@@ -224,43 +239,30 @@ impl Session {
         found.map_err(|why| Refusal::error(sqlstate::CANNOT_CONNECT, why.to_string()))
     }
 
-    /// Whether the round at the start may be sent to a server while a transaction is only begun
-    /// here.
-    pub(super) fn begins_read_only(&self) -> bool {
-        self.begun.as_ref().is_some_and(|begun| {
-            let plan = self.plan(begun.sql.as_bytes());
-            matches!(plan.kind, Kind::Begin(form) if form.read_only == Some(true))
-        }) && self.begins_with_read()
+    /// Whether a round reads, as all that follows in the transaction that is begun with it.
+    fn reads_only(&self, round: &mut Round) -> bool {
+        self.begun.as_ref().is_some_and(|begun| begun.is_read_only) && self.is_read(round)
     }
 
-    /// Whether the round at the start of the inbox is a proven read.
-    pub(super) fn begins_with_read(&self) -> bool {
-        match cut(&self.inbox, usize::MAX) {
-            Cut::Query(len) => matches!(self.plan(&self.inbox[5..len - 1]).kind, Kind::Read),
-            Cut::Extended(len) => {
-                matches!(self.summary(len), Summary::Reads(..) | Summary::Prepares(_))
-            }
-            _ => false,
-        }
+    /// Whether a round is a proven read by now.
+    pub(super) fn is_read(&self, round: &mut Round) -> bool {
+        self.judge(round);
+        round.is_read()
     }
 
-    /// Whether the round at the start of the inbox is sure to take a snapshot for the transaction.
-    pub(super) fn begins_with_query(&self) -> bool {
-        match cut(&self.inbox, usize::MAX) {
-            Cut::Query(len) => {
-                matches!(self.plan(&self.inbox[5..len - 1]).kind, Kind::Read | Kind::Write)
-            }
-            Cut::Extended(len) => match self.summary(len) {
-                Summary::Reads(..) => true,
-                Summary::One(plan, _) => plan.kind == Kind::Write,
-                _ => false,
-            },
-            _ => false,
-        }
+    /// Whether a round is sure by now to take a snapshot for the transaction that it begins.
+    pub(super) fn takes_snapshot(&self, round: &mut Round) -> bool {
+        self.judge(round);
+        round.takes_snapshot()
     }
 
-    fn summary(&self, len: usize) -> Summary {
-        summarise(&self.inbox[..len], &self.client.names(), &self.database, self.scope)
+    /// Whether a round is by now one change of data that goes out with a Sync behind it, so that
+    /// what is put in front of it has its answer with it.
+    pub(super) fn is_change(&self, round: &mut Round) -> bool {
+        self.judge(round);
+        let plan = round.summary().and_then(Summary::plan).filter(|_| round.is_change());
+        let lifts = |sql| plan.is_some_and(|plan| self.lifts(plan, sql));
+        plan.is_some() && (!round.is_query() || round.text().is_some_and(lifts))
     }
 }
 

@@ -15,7 +15,6 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio::time::Timeout;
 use wire::postgres::backend::Status;
-use wire::postgres::frame::Frame;
 use wire::postgres::{Refusal, sqlstate};
 
 use super::lease::GONE_TURN;
@@ -23,19 +22,10 @@ use super::relay::Relay;
 use super::{End, Session};
 use crate::connection::Connection;
 use crate::notify::{Confirmed, Joined, Listener};
-use crate::pipeline::script::{Expect, Why};
-use crate::plan::{Deallocate, Discard, Kind, Plan};
-
-/// A change of what a client listens to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Listening {
-    /// To this channel too.
-    To(Box<str>),
-    /// To this one no longer; `None`: to nothing.
-    NotTo(Option<Box<str>>),
-    /// The session is to be as it was at its start, which it is but for this.
-    Discard,
-}
+use crate::pipeline::lease::listening::{DivertedChange, ListenChange, leaves};
+use crate::pipeline::lease::sending::Joining;
+use crate::pipeline::round::Round;
+use crate::plan::{Discard, Kind, Plan};
 
 /// What became of waiting for a LISTEN.
 enum Waited {
@@ -45,100 +35,49 @@ enum Waited {
     Late,
 }
 
-/// What becomes of a client's message.
-pub(super) enum Diverted {
-    /// The server gets it.
-    No,
-    /// It waits for a channel to be listened to.
-    Waits,
-    /// Weir does it; what the client hears.
-    Done(Expect),
-    /// The client hears why it is not done.
-    Refused(Why),
-}
-
-/// What was bound last and the server did not get.
-#[derive(Debug)]
-pub(super) enum Bound {
-    /// A LISTEN or UNLISTEN.
-    Listening(BoundListening),
-    /// The DEALLOCATE of a statement that has another name there.
-    Deallocate(Box<str>),
-}
-
-/// A LISTEN or UNLISTEN in the unnamed portal.
-#[derive(Debug)]
-pub(super) struct BoundListening {
-    change: DivertedChange,
-    /// How its Execute is answered.
-    completed: &'static [u8],
-    is_run: bool,
-}
-
-/// What a LISTEN or UNLISTEN changes that the server does not get.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DivertedChange {
-    what: Listening,
-    /// Weir listens already, and the client did not before.
-    joined: bool,
-}
-
 /// The Bind of a LISTEN of a client that has a server connection.
 #[derive(Debug, Default)]
 pub(super) enum Confirming {
-    /// There is none.
+    /// No LISTEN is waited for.
     #[default]
     Nothing,
-    /// It is not confirmed.
-    Waits(Pin<Box<Timeout<oneshot::Receiver<Confirmed>>>>),
-    /// It was, or was not in time.
-    Ended(bool),
+    /// It is not confirmed that a server listens there.
+    Waits {
+        /// What tells, in time.
+        answer: Pin<Box<Timeout<oneshot::Receiver<Confirmed>>>>,
+        /// The client did not listen to its channel before.
+        joined: bool,
+    },
+    /// It was confirmed, or was not in time.
+    Ended {
+        /// A server listens there.
+        confirmed: bool,
+        /// The client did not listen to its channel before.
+        joined: bool,
+    },
 }
 
 impl Confirming {
     /// Ready when it waits no longer.
     pub fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self::Waits(answer) = self else { return Poll::Pending };
+        let Self::Waits { answer, joined } = self else { return Poll::Pending };
         let answered = ready!(answer.as_mut().poll(cx));
-        *self = Self::Ended(matches!(answered, Ok(Ok(Ok(())))));
+        *self = Self::Ended { confirmed: matches!(answered, Ok(Ok(Ok(())))), joined: *joined };
         Poll::Ready(())
     }
 }
 
-/// As Describe and Close have it.
-const UNNAMED_PORTAL: &[u8] = b"P\0";
-const BIND_COMPLETE: &[u8] = b"2\0\0\0\x04";
-const NO_DATA: &[u8] = b"n\0\0\0\x04";
-const LISTEN: &[u8] = b"C\0\0\0\x0bLISTEN\0";
-const UNLISTEN: &[u8] = b"C\0\0\0\x0dUNLISTEN\0";
-const DEALLOCATE: &[u8] = b"C\0\0\0\x0fDEALLOCATE\0";
-
-/// Whether a client that has joined a channel leaves it once all of these hold, or were undone. It
-/// joined at the LISTEN's Bind, so that a NotTo in front of that takes nothing away.
-fn leaves(changes: &[DivertedChange], channel: &str, holds: bool) -> bool {
-    let named = changes.iter().rev().find_map(|change| match &change.what {
-        Listening::To(of) => (**of == *channel).then_some(false),
-        Listening::NotTo(of) => {
-            let is_named = of.as_deref().is_none_or(|of| of == channel);
-            is_named.then_some(true)
-        }
-        Listening::Discard => None,
-    });
-    let joins = |change: &DivertedChange| {
-        change.joined && matches!(&change.what, Listening::To(of) if **of == *channel)
-    };
-    if holds { named == Some(true) } else { changes.iter().any(joins) }
-}
-
 impl Session {
     /// What a statement outside a transaction changes that Weir can change itself.
-    pub(super) fn listening(&self, plan: &Plan) -> Option<Listening> {
+    pub(super) fn listening(&self, plan: &Plan) -> Option<ListenChange> {
         match &plan.kind {
             Kind::Listen(channel) if self.can_listen(channel) => {
-                Some(Listening::To(channel.clone()))
+                Some(ListenChange::To(channel.clone()))
             }
-            Kind::Unlisten(channel) => Some(Listening::NotTo(channel.clone())),
-            Kind::Discard(Discard::All) if self.settings.is_as_begun() => Some(Listening::Discard),
+            Kind::Unlisten(channel) => Some(ListenChange::NotTo(channel.clone())),
+            Kind::Discard(Discard::All) if self.environment.settings.is_as_begun() => {
+                Some(ListenChange::Discard)
+            }
             _ => None,
         }
     }
@@ -147,7 +86,8 @@ impl Session {
     /// client uses.
     fn can_listen(&self, channel: &str) -> bool {
         let reported = |name: &str| {
-            self.told
+            self.environment
+                .told
                 .begun
                 .iter()
                 .find(|(known, _)| &**known == name)
@@ -157,34 +97,34 @@ impl Session {
             let plain = encoding.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
             matches!(plain.to_ascii_uppercase().as_str(), "UTF8" | "UNICODE")
         };
-        let client = self.settings.value("client_encoding");
+        let client = self.environment.settings.value("client_encoding");
         !channel.is_empty()
             && is_utf8(client.unwrap_or_else(|| reported("client_encoding")))
             && (channel.is_ascii() || is_utf8(reported("server_encoding")))
     }
 
-    /// Changes what the client listens to, as the round at the start of the inbox asks.
+    /// Changes what the client listens to, as a round asks.
     pub(super) async fn change_listening(
         &mut self,
-        what: Listening,
-        len: usize,
-    ) -> Result<(), End> {
+        what: ListenChange,
+        round: Round,
+    ) -> Result<Option<Round>, End> {
         match what {
-            Listening::To(channel) => return self.listen(&channel, len).await,
-            Listening::NotTo(channel) => {
+            ListenChange::To(channel) => return self.listen(&channel, round).await,
+            ListenChange::NotTo(channel) => {
                 self.no_longer(channel.as_deref());
                 // What came before the answer is heard before it.
                 self.tell_mail()?;
-                self.answer("UNLISTEN", Status::Idle, len);
+                self.answer("UNLISTEN", Status::Idle, &round);
             }
-            Listening::Discard => {
+            ListenChange::Discard => {
                 self.no_longer(None);
                 self.tell_mail()?;
-                self.answer("DISCARD ALL", Status::Idle, len);
+                self.answer("DISCARD ALL", Status::Idle, &round);
                 self.client.names().clear();
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn no_longer(&mut self, channel: Option<&str>) {
@@ -203,7 +143,7 @@ impl Session {
         })
     }
 
-    async fn listen(&mut self, channel: &str, len: usize) -> Result<(), End> {
+    async fn listen(&mut self, channel: &str, mut round: Round) -> Result<Option<Round>, End> {
         let listener = self.listener();
         let is_new = !listener.has(channel);
         let waited = match listener.join(channel) {
@@ -212,26 +152,30 @@ impl Session {
             Err(_) => {
                 let what = "too many channels are listened to";
                 let refusal = Refusal::error(sqlstate::PROGRAM_LIMIT, what);
-                return self.refuse_round(refusal.hint(
+                let refusal = refusal.hint(
                     "a client may listen to 1,000 channels, all clients of a database to 10,000",
-                ));
+                );
+                return self.refuse_round(&round, refusal).map(|()| None);
             }
         };
         if !matches!(waited, Waited::Confirmed) && is_new {
             self.no_longer(Some(channel));
         }
         match waited {
-            Waited::Confirmed => {
-                self.answer("LISTEN", Status::Idle, len);
-                Ok(())
-            }
+            Waited::Confirmed => self.answer("LISTEN", Status::Idle, &round),
             // Where Weir's own user may not log in the client's still may.
-            Waited::Refused => Box::pin(self.lease(false)).await,
-            Waited::Late => self.refuse_round(Refusal::error(
-                sqlstate::CANNOT_CONNECT,
-                "no server has confirmed the LISTEN within postgres.timeouts.query-wait",
-            )),
+            Waited::Refused => {
+                round.came = Instant::now();
+                return Box::pin(self.lease(round, false)).await;
+            }
+            Waited::Late => {
+                let what = "no server has confirmed the LISTEN within \
+                            postgres.timeouts.query-wait";
+                let refusal = Refusal::error(sqlstate::CANNOT_CONNECT, what);
+                self.refuse_round(&round, refusal)?;
+            }
         }
+        Ok(None)
     }
 
     async fn wait_for(&self, mut answer: oneshot::Receiver<Confirmed>) -> Result<Waited, End> {
@@ -252,75 +196,13 @@ impl Session {
                 Poll::Pending => Poll::Pending,
             }
         });
-        let probe = self.told.probe();
-        let late = tokio::time::sleep_until(self.patience.deadline(Instant::now()).into());
+        let probe = self.environment.told.probe();
+        let late = tokio::time::sleep_until(self.options.patience.deadline(Instant::now()).into());
         tokio::select! {
             biased;
             confirmed = confirmed => confirmed,
             () = late => Ok(Waited::Late),
             () = self.client.outlet.broken(GONE_TURN, &probe) => Err(End::Gone),
-        }
-    }
-
-    /// What becomes of a message of a client that has a server connection: LISTEN, UNLISTEN and
-    /// DEALLOCATE are kept from the server from their Bind on.
-    pub(super) fn divert(
-        &mut self,
-        relay: &mut Relay,
-        status: Status,
-        message: Frame<'_>,
-    ) -> Diverted {
-        match (message.tag, &relay.diverted) {
-            // Of the unnamed portal, which the next Bind of it and the end of the transaction end.
-            (b'B', _) => {
-                if message.body.first() == Some(&0)
-                    && !matches!(relay.confirming, Confirming::Waits(_))
-                {
-                    self.divert_no_more(relay);
-                }
-                self.divert_bind(relay, status, message.body)
-            }
-            (b'D', Some(_)) if message.body == UNNAMED_PORTAL => {
-                Diverted::Done(Expect::Say(NO_DATA))
-            }
-            (b'E', Some(_)) if message.body.first() == Some(&0) => self.divert_execute(relay),
-            (b'C', Some(_)) if message.body == UNNAMED_PORTAL => {
-                self.divert_no_more(relay);
-                Diverted::No
-            }
-            (b'S' | b'Q', _) => {
-                self.divert_no_more(relay);
-                Diverted::No
-            }
-            _ => Diverted::No,
-        }
-    }
-
-    fn divert_execute(&mut self, relay: &mut Relay) -> Diverted {
-        match &mut relay.diverted {
-            Some(Bound::Listening(BoundListening { is_run: true, .. })) => {
-                Diverted::Refused(Why::HasRun)
-            }
-            Some(Bound::Listening(bound)) => {
-                bound.is_run = true;
-                let (completed, change) = (bound.completed, bound.change.clone());
-                relay.diverts(change);
-                Diverted::Done(Expect::Say(completed))
-            }
-            Some(Bound::Deallocate(name)) => {
-                self.client.names().change(name.as_bytes(), None);
-                Diverted::Done(Expect::Deallocate(DEALLOCATE))
-            }
-            None => Diverted::No,
-        }
-    }
-
-    /// The unnamed portal is gone: what was not run is not done.
-    fn divert_no_more(&mut self, relay: &mut Relay) {
-        if let Some(Bound::Listening(bound)) = relay.diverted.take()
-            && !bound.is_run
-        {
-            self.divert_ended(&[bound.change], false);
         }
     }
 
@@ -334,65 +216,35 @@ impl Session {
         }
     }
 
-    fn divert_bind(&mut self, relay: &mut Relay, status: Status, body: &[u8]) -> Diverted {
-        // Of the unnamed portal, which is run or forgotten.
-        let plan = self.bound(body).filter(|_| body.first() == Some(&0));
-        let Some((plan, _)) = plan else { return Diverted::No };
-        if let Kind::Deallocate(Deallocate::Name(name)) = &plan.kind {
-            return self.divert_deallocate(relay, status, name);
+    /// Joins a channel for a client that has a server connection, or looks what came of that.
+    pub(super) fn join_beside(&mut self, confirming: &mut Confirming, channel: &str) -> Joining {
+        if matches!(confirming, Confirming::Nothing) {
+            *confirming = self.join(channel);
         }
-        if self.pinned || relay.is_open() || relay.has_run() {
-            return Diverted::No;
-        }
-        let Some(what) = self.listening(&plan) else { return Diverted::No };
-        let completed = match &what {
-            Listening::Discard => return Diverted::No,
-            Listening::NotTo(_) => UNLISTEN,
-            Listening::To(channel) => {
-                if matches!(relay.confirming, Confirming::Nothing) {
-                    relay.joined = !self.listener().has(channel);
-                    relay.confirming = self.join(channel);
-                }
-                match std::mem::take(&mut relay.confirming) {
-                    waits @ Confirming::Waits(_) => {
-                        relay.confirming = waits;
-                        return Diverted::Waits;
-                    }
-                    Confirming::Ended(true) => LISTEN,
-                    // The server is to listen itself.
-                    Confirming::Ended(false) | Confirming::Nothing => {
-                        self.no_longer(Some(channel));
-                        return Diverted::No;
-                    }
-                }
+        match std::mem::take(confirming) {
+            waits @ Confirming::Waits { .. } => {
+                *confirming = waits;
+                Joining::Waits
             }
-        };
-        let joined = std::mem::take(&mut relay.joined);
-        let change = DivertedChange { what, joined };
-        let bound = BoundListening { change, completed, is_run: false };
-        relay.diverted = Some(Bound::Listening(bound));
-        Diverted::Done(Expect::Say(BIND_COMPLETE))
-    }
-
-    fn divert_deallocate(&self, relay: &mut Relay, status: Status, name: &str) -> Diverted {
-        if !relay.is_first() {
-            return Diverted::Waits;
+            Confirming::Ended { confirmed: true, joined } => Joining::Confirmed { joined },
+            Confirming::Ended { .. } | Confirming::Nothing => {
+                self.no_longer(Some(channel));
+                Joining::Refused
+            }
         }
-        if status == Status::Failed || self.client.names().get(name.as_bytes()).is_none() {
-            return Diverted::No;
-        }
-        relay.diverted = Some(Bound::Deallocate(name.into()));
-        Diverted::Done(Expect::Say(BIND_COMPLETE))
     }
 
     fn join(&mut self, channel: &str) -> Confirming {
-        let deadline = self.patience.deadline(Instant::now()).into();
-        match self.listener().join(channel) {
-            Ok(Joined::Now) => Confirming::Ended(true),
+        let deadline = self.options.patience.deadline(Instant::now()).into();
+        let listener = self.listener();
+        let joined = !listener.has(channel);
+        match listener.join(channel) {
+            Ok(Joined::Now) => Confirming::Ended { confirmed: true, joined },
             Ok(Joined::Soon(answer)) => {
-                Confirming::Waits(Box::pin(tokio::time::timeout_at(deadline, answer)))
+                let answer = Box::pin(tokio::time::timeout_at(deadline, answer));
+                Confirming::Waits { answer, joined }
             }
-            Err(_) => Confirming::Ended(false),
+            Err(_) => Confirming::Ended { confirmed: false, joined },
         }
     }
 
@@ -419,9 +271,9 @@ impl Session {
 
     /// As [`mail_may_go`](Self::mail_may_go), of a client that has a server connection.
     pub(super) fn mail_may_go_beside(&self, relay: &Relay, server: &Connection) -> bool {
-        relay.is_quiet()
+        relay.lease.is_quiet()
             && server.script.is_between()
-            && (!relay.is_open() || self.client.is_overrun())
+            && (!relay.lease.is_open() || self.client.is_overrun())
     }
 
     /// The server has done this: what the client listens to there Weir leaves alone.
@@ -431,35 +283,6 @@ impl Session {
             Kind::Unlisten(channel) => self.no_longer(channel.as_deref()),
             Kind::Discard(Discard::All) => self.no_longer(None),
             _ => {}
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn to(channel: &str, joined: bool) -> DivertedChange {
-        DivertedChange { what: Listening::To(channel.into()), joined }
-    }
-
-    fn not_to(channel: Option<&str>) -> DivertedChange {
-        DivertedChange { what: Listening::NotTo(channel.map(Into::into)), joined: false }
-    }
-
-    #[test]
-    fn a_listen_behind_an_unlisten_of_the_same_round_holds() {
-        for unlisten in [not_to(Some("a")), not_to(None)] {
-            let round = [unlisten.clone(), to("a", false)];
-            assert!(!leaves(&round, "a", true) && !leaves(&round, "a", false));
-            let round = [to("a", true), unlisten.clone()];
-            assert!(leaves(&round, "a", true) && leaves(&round, "a", false));
-            let round = [to("a", false), unlisten.clone()];
-            assert!(leaves(&round, "a", true) && !leaves(&round, "a", false));
-            assert_eq!(
-                leaves(std::slice::from_ref(&unlisten), "b", true),
-                unlisten == not_to(None)
-            );
         }
     }
 }

@@ -4,17 +4,18 @@
 //! It never sends a round before those that came earlier are answered, unless all of them ride the
 //! same lane, so a client hears its answers in its order.
 //!
-//! The one path: [`Session::serve`] reads; [`round::cut`] finds a round; [`Session::way`] says
-//! where it goes; `ride` puts it on a lane, `lease` gets a server connection and `relay`s,
-//! `begin` answers what needs no server yet.
+//! The one path: [`Session::serve`] reads; [`round::cut`] finds a [`Round`], which is handed on as
+//! it is from then on; [`Session::way`] says where it goes; `ride` puts it on a lane, `lease` gets
+//! a server connection and `relay`s, `begin` answers what needs no server yet.
 
 mod batch;
 mod begin;
-mod effect;
+mod environment;
 mod fly;
 mod inbox;
 mod lease;
 mod listen;
+mod options;
 mod parts;
 mod patience;
 mod refuse;
@@ -22,13 +23,13 @@ mod relay;
 mod ride;
 pub mod startup;
 mod study;
-mod summary;
 mod told;
 mod way;
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flow::limit::Permit;
 use flow::memory::MemoryShare;
@@ -39,23 +40,22 @@ use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, sqlstate};
 
 use crate::backends::LastWrite;
-use crate::batches::{Batches, Lines};
-use crate::client::Client;
+use crate::batches::Lines;
+use crate::client::{Client, Repeat};
 use crate::database::Database;
-use crate::lanes::{Group, Lane};
+use crate::lanes::Lane;
 use crate::notify::Listener;
-use crate::pipeline::round::{self, Cut};
-use crate::pipeline::settings::{Applied, SessionSettings};
-use crate::plan::{Plan, Scope};
-use crate::settings::{Consistency, LastValues, Mode, Route};
+use crate::pipeline::round::{self, Cut, Round};
+use crate::pipeline::settings::SessionSettings;
+use crate::pipeline::summary::is_unsure;
+use crate::plan::Plan;
+use crate::settings::{Mode, Route};
 use crate::worker::{Front, SessionTarget};
 use begin::Begun;
-use patience::{
-    Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout, setting_duration,
-    sooner,
-};
+use environment::Environment;
+use options::Options;
+use patience::{Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout, sooner};
 use refuse::LeftOut;
-use told::Told;
 use way::Way;
 
 /// Requests of one client in flight at a time; more wait in its socket.
@@ -91,7 +91,7 @@ impl End {
 
 /// What is known of a session.
 pub struct Session {
-    patience: Patience,
+    options: Options,
     front: Rc<Front>,
     /// Of those that share transactions.
     lines: Rc<Lines>,
@@ -99,32 +99,16 @@ pub struct Session {
     database: Rc<Database>,
     /// The user on the servers.
     user: Arc<str>,
-    mode: Mode,
-    lanes_on: bool,
-    /// Its reads may be asked together with equal ones.
-    shares_reads: bool,
     /// Its read in flight has joined another, whose answer it hears.
     has_joined: bool,
-    /// Point statements that come as text are prepared.
-    prepares_points: bool,
-    consistency: Consistency,
+    /// Where its statements go, where the client or the configuration says so.
     route: Option<Route>,
-    settings: SessionSettings,
-    applied: Applied,
-    /// How the servers read this session's text.
-    scope: Scope,
-    /// What it was told of its settings.
-    told: Told,
-    /// Its writes may share transactions.
-    batches_on: bool,
-    /// It keeps its server for its next round after it may have drawn from a sequence.
-    keeps_last_values: bool,
-    /// As far as its settings go.
-    may_share: bool,
-    /// Those with these settings that it shares them with.
-    batches: Option<Rc<Batches>>,
-    /// The lanes of these settings, by the backend's number.
-    groups: Vec<Option<Rc<Group>>>,
+    environment: Environment,
+    /// What is to be asked again, in front of what the client has sent since.
+    repeats: VecDeque<Repeat>,
+    /// A round that was cut and waits for its turn, in front of what is in the inbox. In a box, for
+    /// few clients have one.
+    next: Option<Box<Round>>,
     /// Bytes of the client that are not dealt with.
     inbox: Vec<u8>,
     /// What they take of the memory that all clients have for that, beyond a little that counts for
@@ -149,56 +133,40 @@ pub struct Session {
     admitted: Vec<Permit>,
 }
 
+/// What stands at the start of what a client has sent.
+enum Looked {
+    /// A round, and where it goes.
+    Round(Round, Way),
+    /// A round that is to be looked at once all in front of it is answered.
+    Unsure,
+    /// No round that goes anywhere.
+    NoRound(Cut),
+}
+
 impl Session {
     /// A session that has asked for nothing.
     pub fn new(
         lines: Rc<Lines>,
         client: Rc<Client>,
         place: SessionTarget,
-        mut settings: SessionSettings,
+        settings: SessionSettings,
     ) -> Self {
         let front = lines.front.clone();
-        let configured = front.settings();
-        let database = configured.database(&place.database.name);
-        let user = configured.user(&place.client_user);
-        let of = |user: Option<bool>, database: Option<bool>, all| user.or(database).unwrap_or(all);
-        let mode = configured.mode(&place.database.name, &place.client_user);
-        let mut session = Self {
-            patience: Patience::new(&configured, &place.database.name, &place.client_user),
-            mode,
-            lanes_on: of(
-                user.and_then(|user| user.lanes),
-                database.and_then(|database| database.lanes),
-                configured.lanes.on,
-            ),
-            shares_reads: of(None, database.and_then(|of| of.share_reads), configured.share_reads),
+        let options = Options::new(&front.settings(), &place.database.name, &place.client_user);
+        Self {
             has_joined: false,
-            prepares_points: configured.prepare_points && mode == Mode::Transaction,
-            consistency: database
-                .and_then(|database| database.consistency)
-                .unwrap_or(configured.consistency),
-            route: user
-                .and_then(|user| user.route)
-                .or_else(|| database.and_then(|database| database.route)),
-            applied: settings.applied(),
-            scope: Scope::default(),
-            told: Told::default(),
-            batches_on: false,
-            keeps_last_values: user
-                .and_then(|user| user.last_values)
-                .or_else(|| database.and_then(|database| database.last_values))
-                .is_some_and(|last_values| last_values == LastValues::Keep),
-            may_share: false,
-            batches: None,
-            groups: Vec::new(),
+            route: options.route,
+            repeats: VecDeque::new(),
+            next: None,
             inbox: Vec::new(),
             held: front.shared.held.none(),
             begun: None,
             left_out: None,
             has_ended: false,
             riding: None,
-            pinned: mode == Mode::Session || settings.pins(),
-            settings,
+            pinned: options.mode == Mode::Session || settings.pins(),
+            options,
+            environment: Environment::new(settings),
             last_write: LastWrite::NEVER,
             only_primary: false,
             listener: None,
@@ -208,18 +176,7 @@ impl Session {
             client,
             front: front.clone(),
             lines,
-        };
-        session.batches_on = session.lanes_on && mode == Mode::Transaction && configured.batches.on;
-        session.share();
-        session
-    }
-
-    /// Whether transactions with these settings may be shared.
-    fn share(&mut self) {
-        let own_idle = self.settings.value("idle_session_timeout");
-        self.patience.own_idle = own_idle.and_then(setting_duration);
-        self.may_share = !self.settings.says_of_transactions() && Batches::go_with(&self.applied);
-        self.batches = None;
+        }
     }
 
     /// Its connection.
@@ -248,10 +205,9 @@ impl Session {
         loop {
             if self.client.has_repeats() {
                 self.settled().await;
-                let repeats = self.client.repeats();
-                self.ask_again(repeats).await?;
+                Box::pin(self.ask_again()).await?;
             }
-            while !self.inbox.is_empty() && !self.client.has_repeats() {
+            while (self.next.is_some() || !self.inbox.is_empty()) && !self.client.has_repeats() {
                 self.tell_mail()?;
                 if !self.step().await? {
                     break;
@@ -280,15 +236,15 @@ impl Session {
 
     /// Waits for bytes of the client; one that asks for nothing for too long is closed.
     async fn read_in_time(&mut self) -> Result<(), End> {
-        let Patience { idle, own_idle, idle_in_transaction, read, .. } = self.patience;
+        let Patience { idle, idle_in_transaction, read, .. } = self.options.patience;
         let limit: Limit = match &self.begun {
             _ if round::ends_within(&self.inbox) => read.map(|limit| (limit, read_timeout as _)),
             Some(begun) => {
                 let idle = sooner(idle_in_transaction, begun.resting);
                 let idle = idle.map(|it| (it, idle_in_transaction_timeout as _));
-                self.patience.in_transaction(begun.since, idle)
+                self.options.patience.in_transaction(begun.since, idle)
             }
-            None => sooner(idle, own_idle).map(|limit| (limit, idle_timeout as _)),
+            None => sooner(idle, self.environment.own_idle).map(|limit| (limit, idle_timeout as _)),
         };
         let Some((limit, refusal)) = limit else { return self.read().await };
         let mut is_busy = self.client.in_flight() > 0;
@@ -313,72 +269,94 @@ impl Session {
             return self.skip(left_out);
         }
         if let Some(begun) = &self.begun
-            && let Some((Duration::ZERO, refusal)) = self.patience.in_transaction(begun.since, None)
+            && let Some((Duration::ZERO, refusal)) =
+                self.options.patience.in_transaction(begun.since, None)
             && self.client.in_flight() == 0
         {
             return Err(End::Refused(refusal()));
         }
-        let (len, way) = match self.look() {
-            (Cut::Query(len) | Cut::Extended(len), Some(way)) => (len, way),
+        let (round, way) = match self.look() {
+            Looked::Round(round, way) => (round, way),
             // Its names may stand for something else once what came before it is answered.
-            (Cut::Query(_) | Cut::Extended(_), None) => {
+            Looked::Unsure => {
                 self.settled().await;
                 return Ok(true);
             }
-            (cut, _) => match self.step_over(cut).await? {
-                Some(more) => return Ok(more),
-                None => (0, Way::Lease { read: false }),
-            },
+            Looked::NoRound(cut) => return self.step_over(cut).await,
         };
+        let in_flight = self.client.in_flight();
         // In a transaction an error decides about what follows it.
-        if let Way::Ride(plan) = &way
-            && (self.begun.is_none() || self.client.in_flight() == 0)
-        {
-            if self.client.in_flight() >= IN_FLIGHT_MAX {
-                return Ok(false);
-            }
-            let (request, plan) = (self.take(len), plan.clone());
-            let sharing = self.may_share_read(&plan);
-            return self.ride(request, plan, 0, sharing).await.map(|()| true);
-        }
-        // What comes before it is answered first.
-        if self.client.in_flight() > 0 {
+        let goes_beside = matches!(way, Way::Ride(_)) && self.begun.is_none();
+        if in_flight > 0 && !goes_beside {
+            // What comes before it is answered first.
+            self.next = Some(Box::new(round));
             self.settled().await;
             return Ok(true);
         }
-        match way {
-            Way::Ride(_) => {}
-            Way::Lease { read } => Box::pin(self.lease(read)).await?,
-            Way::Fly(plan) => Box::pin(self.fly(len, plan)).await?,
-            Way::Batch(plan) => Box::pin(self.batch(plan, len)).await?,
-            Way::Begin(form, sql) => self.begin(form, sql, len),
-            Way::End(command) => self.end(command, len),
-            Way::Route(route) => self.change_route(route, len),
-            Way::Forget(what) => self.deallocate(&what, len),
-            Way::Listening(what) => Box::pin(self.change_listening(what, len)).await?,
+        if in_flight >= IN_FLIGHT_MAX {
+            self.next = Some(Box::new(round));
+            return Ok(false);
         }
+        self.next = self.go(round, way).await?.map(Box::new);
         Ok(true)
     }
 
-    /// Cuts what stands at the start of the inbox, and says where it goes; `None` for what is no
-    /// round, and for one that is to be looked at again once all is answered.
-    fn look(&self) -> (Cut, Option<Way>) {
-        let _stage = self.front.worker.pulse.enter_sized(&PARSE, self.inbox.len());
-        let cut = round::cut(&self.inbox, self.front.settings().max_message.len());
-        let way = match cut {
-            Cut::Query(len) => Some(self.way_of_query(len)),
-            Cut::Extended(len) if self.client.in_flight() > 0 && self.is_unsure(len) => None,
-            Cut::Extended(len) => Some(self.way_of_extended(len)),
-            _ => None,
-        };
-        (cut, way)
+    /// Sends a round its way, or answers it; the round comes back where it is to be looked at once
+    /// more.
+    async fn go(&mut self, round: Round, way: Way) -> Result<Option<Round>, End> {
+        match way {
+            Way::Ride(plan) => {
+                let may_share = self.may_share_read(&plan);
+                return self.ride(round, plan, may_share).await;
+            }
+            Way::Lease { read } => return Box::pin(self.lease(round, read)).await,
+            Way::Fly(plan) => return Box::pin(self.fly(round, plan)).await,
+            Way::Batch(plan) => return Box::pin(self.batch(round, plan)).await,
+            Way::Listening(what) => return Box::pin(self.change_listening(what, round)).await,
+            Way::Begin(form, sql) => self.begin(form, sql, &round),
+            Way::End(command) => self.end(command, &round),
+            Way::Route(route) => self.change_route(route, &round),
+            Way::Forget(what) => self.deallocate(&what, &round),
+        }
+        Ok(None)
     }
 
-    /// Deals with what is no round: whether to go on at once; `None` where a server has to have it.
-    async fn step_over(&mut self, cut: Cut) -> Result<Option<bool>, End> {
+    /// The round that is next, and where it goes.
+    fn look(&mut self) -> Looked {
+        let front = self.front.clone();
+        let _stage = front.worker.pulse.enter_sized(&PARSE, self.inbox.len());
+        let mut round = match self.next_round() {
+            Ok(round) => round,
+            Err(cut) => return Looked::NoRound(cut),
+        };
+        if self.client.in_flight() > 0 && is_unsure(round.bytes(), &self.client.names()) {
+            self.next = Some(Box::new(round));
+            return Looked::Unsure;
+        }
+        let way = self.way(&mut round);
+        Looked::Round(round, way)
+    }
+
+    /// The round that waits for its turn, or else what is cut from the start of the inbox; what is
+    /// no round stays there, and so does one that goes out as it comes.
+    fn next_round(&mut self) -> Result<Round, Cut> {
+        if let Some(mut round) = self.next.take() {
+            round.came = Instant::now();
+            return Ok(*round);
+        }
+        match round::cut(&self.inbox, self.front.settings().max_message.len()) {
+            Cut::Query(len) => Ok(Round::query(self.take(len), Instant::now())),
+            Cut::Extended(len) => Ok(Round::extended(self.take(len), Instant::now())),
+            Cut::Stream => Ok(Round::streamed(Instant::now())),
+            cut => Err(cut),
+        }
+    }
+
+    /// Deals with what is no round that goes anywhere; false when more bytes are wanted.
+    async fn step_over(&mut self, cut: Cut) -> Result<bool, End> {
         match cut {
-            Cut::More => return Ok(Some(false)),
-            Cut::Query(_) | Cut::Extended(_) | Cut::Stream => return Ok(None),
+            // A round does not come here.
+            Cut::More | Cut::Query(_) | Cut::Extended(_) | Cut::Stream => return Ok(false),
             Cut::Sync(len) => {
                 self.settled().await;
                 if !self.client.has_repeats() {
@@ -391,11 +369,7 @@ impl Session {
             Cut::Terminate => return Err(End::Terminated),
             Cut::Garbage => return Err(self.garbage()),
         }
-        Ok(Some(true))
-    }
-
-    fn is_unsure(&self, len: usize) -> bool {
-        summary::is_unsure(&self.inbox[..len], &self.client.names())
+        Ok(true)
     }
 
     fn garbage(&self) -> End {
@@ -425,17 +399,9 @@ impl Session {
 
     /// What is known of a statement.
     fn plan(&self, sql: &[u8]) -> Rc<Plan> {
-        self.database.plan(sql, self.scope)
-    }
-
-    /// The settings have changed: other lanes from now on.
-    fn settings_changed(&mut self) {
-        let applied = self.settings.applied();
-        if applied != self.applied {
-            self.applied = applied;
-            self.scope = self.settings.scope(&self.told.begun);
-            self.groups.clear();
-            self.share();
-        }
+        self.database.plan(sql, self.environment.scope)
     }
 }
+
+#[cfg(test)]
+mod tests;

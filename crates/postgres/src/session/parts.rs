@@ -7,36 +7,9 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use wire::sql::{Strings, Token, statements};
-
 use super::Session;
 use super::way::ROUTE;
 use crate::plan::{Contains, Kind, Plan, SettingChange};
-
-/// Tokens of a statement about the session that are looked at.
-const TOKENS_MAX: usize = 64;
-/// Statements about the session that are looked at; more of them are not followed in one
-/// transaction.
-const SPANS_MAX: usize = 256;
-
-/// Where those of a text's statements are that are about the session; `None`: one of them is too
-/// long to be looked at, or there are too many.
-pub(super) fn spans(sql: &[u8], strings: Strings) -> Option<Vec<Range<usize>>> {
-    let mut spans = Vec::new();
-    let mut statements = statements(sql, strings);
-    let mut tokens: Vec<Token<'_>> = Vec::new();
-    while statements.next_into(&mut tokens, TOKENS_MAX) {
-        let [first, .., last] = &tokens[..] else { continue };
-        if !first.is_any(&["set", "reset", "listen", "unlisten"]) {
-            continue;
-        }
-        if tokens.len() > TOKENS_MAX || spans.len() == SPANS_MAX {
-            return None;
-        }
-        spans.push(first.start..last.start + last.text.len());
-    }
-    Some(spans)
-}
 
 impl Session {
     /// Those of several statements that change settings, or what is listened to. `None`: the plan

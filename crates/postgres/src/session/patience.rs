@@ -19,8 +19,6 @@ pub(super) struct Patience {
     pub idle_in_transaction: Option<Duration>,
     pub idle: Option<Duration>,
     pub read: Option<Duration>,
-    /// What the session has set itself for its pauses outside transactions.
-    pub own_idle: Option<Duration>,
 }
 
 impl Patience {
@@ -43,7 +41,6 @@ impl Patience {
             ),
             idle: some(user.and_then(|user| user.idle), all.idle),
             read: some(None, all.read),
-            own_idle: None,
         }
     }
 

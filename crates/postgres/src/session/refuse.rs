@@ -8,7 +8,7 @@ use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, Severity};
 
 use super::{End, Session};
-use crate::pipeline::round::{Cut, cut};
+use crate::pipeline::round::Round;
 
 /// What is still to come of a round that was refused, in front of its ReadyForQuery.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -81,11 +81,10 @@ impl Session {
         self.client.refuse(refusal, self.status());
     }
 
-    /// The round at the start of the inbox is answered with an error, and what was begun here has
-    /// failed.
-    pub(super) fn refuse_round(&mut self, refusal: Refusal) -> Result<(), End> {
-        if let Cut::Query(len) | Cut::Extended(len) = cut(&self.inbox, usize::MAX) {
-            self.inbox.drain(..len);
+    /// A round is answered with an error, and what was begun here has failed. Of one that goes out
+    /// as it comes, which stands at the start of the inbox, the rest is left out.
+    pub(super) fn refuse_round(&mut self, round: &Round, refusal: Refusal) -> Result<(), End> {
+        if round.is_whole() {
             self.refuse(&refusal);
             return Ok(());
         }

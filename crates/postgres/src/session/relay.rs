@@ -5,15 +5,12 @@
 //! transaction is open, every round is answered and no state of the session is left on it.
 
 mod feed;
-mod gate;
 mod hear;
 mod last_values;
-mod note;
 mod state;
 
 use std::future::poll_fn;
 use std::io;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -21,16 +18,22 @@ use tokio::io::AsyncWrite as _;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::patience::{Limit, idle_in_transaction_timeout, idle_timeout, read_timeout};
-use super::study::Study;
 use super::{End, Session};
 use crate::backends::Standing;
 use crate::client::AHEAD_MAX;
 use crate::connection::{Connection, gives_rights, is_refused_for_good, refusal_of};
-use crate::pipeline::round::{Cut, cut, ends_within};
+use crate::pipeline::lease::expectation::Expectation;
+use crate::pipeline::lease::loss::Loss;
+use crate::pipeline::lease::pause::Pause;
+use crate::pipeline::lease::restore::RestoreStep;
+use crate::pipeline::lease::sending::Composing;
+use crate::pipeline::lease::transaction::Transaction;
+use crate::pipeline::round::{OutgoingRound, Round, ends_within};
 use crate::pipeline::settings::Setting;
+use crate::pipeline::study::Study;
 use crate::settings::{Mode, Route};
+use last_values::kept;
 pub(super) use state::Relay;
-use state::Round;
 
 /// Turns in a row before the worker's other clients have theirs.
 const IN_A_ROW_MAX: u32 = 4;
@@ -48,39 +51,41 @@ enum Turn {
 }
 
 impl Session {
-    /// Serves the client on `server` until the two can part. What the client has sent already is
-    /// in `self.inbox`.
+    /// Serves the client on `server`, with this round first, until the two can part. A round comes
+    /// back that a replica could not answer, or that the server did not get.
     pub(super) async fn relay(
         &mut self,
         server: &mut Connection,
-        wanted: Instant,
-    ) -> Result<(), End> {
+        mut round: Round,
+    ) -> Result<Option<Round>, End> {
         let latencies = self.front.latencies(&server.backend);
-        let mut relay = Relay::new(self.replayable(server), wanted, server, latencies);
+        let request = self.replayable(server, &mut round);
+        let mut relay = Relay::new(request, round.came, server, latencies);
         self.own_from_start(&mut relay, server);
         if let Some(begun) = self.begun.take() {
             if self.client.has_failed() {
                 server.ask(&begun.sql);
                 server.ask_to_fail();
-            } else if self.begins_with_change() {
+            } else if self.is_change(&mut round) {
                 // In one answer with the statement's, for which the server is woken once.
-                self.composer(&mut relay, server, |composer, out, script| {
+                let with = Composing { fresh: &mut relay.lease.fresh, may_have_failed: false };
+                self.composer(with, server, |composer, out, script| {
                     composer.own(begun.sql.as_bytes(), out, script);
                 });
             } else {
                 server.ask(&begun.sql);
-                if begun.has_read && !self.begins_with_query() {
+                if begun.has_read && !self.takes_snapshot(&mut round) {
                     // Its first query took a snapshot elsewhere.
                     server.ask("SELECT");
                 }
             }
-            relay.open = true;
-            relay.since = Some(begun.since);
+            relay.lease.transaction = Transaction::begun(begun.since);
         }
+        relay.sending = OutgoingRound::new(round);
         let end = self.turns(&mut relay, server).await;
         // A round without its Sync is undone with its connection, and kept by any next message.
-        server.broken |= end.is_err() && !relay.is_quiet();
-        end
+        server.broken |= end.is_err() && !relay.lease.is_quiet();
+        end.map(|()| relay.left_over())
     }
 
     async fn turns(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
@@ -90,18 +95,21 @@ impl Session {
             if self.mail_may_go_beside(relay, server) {
                 self.tell_mail()?;
             }
-            if relay.begun && relay.is_over(server) && !relay.open && !self.is_ending(server) {
-                if server.settings.as_ref() != Some(&self.applied) {
+            if relay.lease.may_part() && server.is_free() && !self.is_ending(server) {
+                if server.settings.as_ref() != Some(&self.environment.applied) {
                     // Under another search_path a text may mean something else.
                     server.prepared.next_epoch();
-                    server.settings = Some(self.applied.clone());
+                    server.settings = Some(self.environment.applied.clone());
                 }
-                if !self.stays(server) && (relay.drawn.kept().is_none() || server.broken) {
+                if !self.stays(server) && (kept(relay).is_none() || server.broken) {
                     return Ok(());
                 }
                 self.own_once_pinned(relay, server);
             }
-            if relay.through == 0 && !self.is_ending(server) {
+            if relay.elsewhere.is_some() && server.script.is_idle() {
+                return Ok(());
+            }
+            if !relay.lease.incoming.is_within() && !self.is_ending(server) {
                 server.settle_copy();
             }
             self.feed(relay, server)?;
@@ -111,17 +119,18 @@ impl Session {
             }
             self.ends_with_client(relay, server);
             self.answer_invented(relay, server);
-            let waits = relay.rounds.is_empty() && server.unsent() == 0;
-            let limit = self.limit(relay, waits);
-            let kept = relay.drawn.kept().filter(|_| !self.pinned && !relay.open && waits);
+            let is_sent = server.unsent() == 0;
+            let limit = self.limit(relay, is_sent);
+            let rests = relay.lease.rounds.is_empty() && is_sent;
+            let kept_for = kept(relay).filter(|_| !self.pinned && !relay.lease.is_open() && rests);
             let turn = poll_fn(|cx| {
                 let turn = self.poll_turn(relay, server, cx);
                 in_a_row = if turn.is_pending() { 0 } else { in_a_row + 1 };
                 turn
             });
             let turn = match limit {
-                _ if let Some(kept) = kept => {
-                    let turn = tokio::time::timeout(kept, turn).await;
+                _ if let Some(kept_for) = kept_for => {
+                    let turn = tokio::time::timeout(kept_for, turn).await;
                     turn.unwrap_or(Turn::Read)
                 }
                 None => turn.await,
@@ -151,22 +160,20 @@ impl Session {
     /// Asks for what is to be brought back next; behind the last of it the client hears what was
     /// held.
     fn goes_on_restoring(&self, relay: &mut Relay, server: &mut Connection) {
-        if relay.restoring {
-            return;
-        }
-        if let Some(begun) = relay.restores.pop_front() {
+        match relay.lease.restore.next() {
             // The round that resets has not failed, so neither has its transaction.
-            relay.restoring = true;
-            server.ask_to_restore(begun, relay.open);
-        } else if !relay.held.is_empty() {
-            self.client.outlet.send(&std::mem::take(&mut relay.held));
+            Some(RestoreStep::Ask(begun)) => server.ask_to_restore(begun, relay.lease.is_open()),
+            Some(RestoreStep::Tell(held)) => self.client.outlet.send(&held),
+            None => {}
         }
     }
 
     /// Where a client sends nothing more and the server waits for more of it, as amid a COPY, it is
     /// to hear so behind all that was sent, and ends that.
     fn ends_with_client(&self, relay: &Relay, server: &mut Connection) {
-        let waits = relay.within || relay.through > 0 || server.script.takes_data();
+        let waits = relay.lease.rounds.is_within()
+            || relay.lease.incoming.is_within()
+            || server.script.takes_data();
         server.broken |= self.has_ended && waits && self.has_gone_out(relay, server);
     }
 
@@ -178,8 +185,8 @@ impl Session {
 
     /// Whether all that the client has sent went out: what is left is no whole message.
     fn has_gone_out(&self, relay: &Relay, server: &Connection) -> bool {
-        let goes_on = relay.takes_more(self.pinned, server) && !relay.full && !relay.waits;
-        goes_on || self.inbox.is_empty()
+        let goes_on = relay.takes_more(self.pinned, server) && relay.lease.pause == Pause::Nothing;
+        goes_on || self.has_sent_all(relay)
     }
 
     /// Answers what no server is asked, where that comes first.
@@ -197,23 +204,23 @@ impl Session {
     ) -> Result<bool, End> {
         let Some((begun, body)) = server.not_restored.take() else { return Ok(false) };
         let refusal = refusal_of(&body);
-        if !is_refused_for_good(&refusal) && !relay.open && !self.pinned {
+        if !is_refused_for_good(&refusal) && !relay.lease.is_open() && !self.pinned {
             // An error of the moment: it is given the settings on its next connection.
             server.broken = true;
-            self.client.outlet.send(&std::mem::take(&mut relay.held));
+            self.client.outlet.send(&relay.lease.restore.take_held());
             return Ok(true);
         }
         let mut fatal = !is_refused_for_good(&refusal);
-        if relay.open && !fatal {
+        if relay.lease.is_open() && !fatal {
             // What the client asks next waits for that, as for what restores.
-            relay.restoring = true;
+            relay.lease.restore.ask();
             server.ask_to_undo_restore();
         }
-        if !fatal && let Some(Setting { name, .. }) = relay.is_not_restored(begun) {
+        if !fatal && let Some(Setting { name, .. }) = relay.lease.restore.refuse(begun) {
             fatal = gives_rights(&name);
-            match relay.open {
-                true => self.settings.not_begun_with(&name),
-                false => drop(self.settings.refused(&name)),
+            match relay.lease.is_open() {
+                true => self.environment.settings.not_begun_with(&name),
+                false => drop(self.environment.settings.refused(&name)),
             }
             self.tell_refused(vec![(name, refusal.clone())]);
         }
@@ -226,39 +233,36 @@ impl Session {
 
     /// What ends the two at once.
     fn check(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
-        relay.withheld &= !relay.rounds.is_empty();
+        if relay.lease.rounds.is_empty() {
+            relay.lease.reply.is_over();
+        }
         if let Some(body) = server.own_error.take() {
             // What the client sent behind it has run without it, or not at all.
             server.broken = true;
             let refusal = refusal_of(&body);
             return Err(End::Refused(Refusal { severity: Severity::Fatal, ..refusal }));
         }
-        let may_part = relay.rounds.is_empty() && !relay.open;
+        let may_part = relay.lease.rounds.is_empty() && !relay.lease.is_open();
         match self.client.killed().or_else(|| self.client.parting().filter(|_| may_part)) {
             Some(refusal) => Err(End::Refused(refusal)),
             None => Ok(()),
         }
     }
 
-    /// The round at the start of the inbox, where a replica is to answer it and the primary could
-    /// as well.
-    fn replayable(&self, server: &Connection) -> Option<Rc<[u8]>> {
+    /// The round, where a replica is to answer it and the primary could as well.
+    fn replayable(&self, server: &Connection, round: &mut Round) -> Option<Round> {
         let only_there = self.route == Some(Route::Replica) || self.pinned || self.begun.is_some();
-        if only_there || server.backend.standing() != Standing::Replica || !self.begins_with_read()
-        {
+        if only_there || server.backend.standing() != Standing::Replica || !self.is_read(round) {
             return None;
         }
-        match cut(&self.inbox, usize::MAX) {
-            Cut::Query(len) | Cut::Extended(len) => Some(self.inbox[..len].into()),
-            _ => None,
-        }
+        Some(round.clone())
     }
 
     /// Whether the client keeps its server connection. Nobody stays on a replica, where nothing
     /// could be written.
     fn stays(&mut self, server: &mut Connection) -> bool {
         if self.pinned
-            && self.mode == Mode::Transaction
+            && self.options.mode == Mode::Transaction
             && self.route != Some(Route::Replica)
             && server.backend.standing() != Standing::Primary
         {
@@ -269,27 +273,25 @@ impl Session {
     }
 
     /// How long the next thing may take to happen.
-    fn limit(&self, relay: &mut Relay, waits: bool) -> Limit {
-        let patience = &self.patience;
-        let next: Limit = match (waits, relay.open) {
-            _ if relay.through > 0 || (waits && ends_within(&self.inbox)) => {
-                patience.read.map(|limit| (limit, read_timeout as _))
-            }
-            (false, _) => patience.query.map(|limit| {
-                let asked = relay.rounds.front().and_then(|round| round.asked);
+    fn limit(&self, relay: &mut Relay, is_sent: bool) -> Limit {
+        let patience = &self.options.patience;
+        let next: Limit = match relay.lease.expects(is_sent, || ends_within(&self.inbox)) {
+            Expectation::Rest => patience.read.map(|limit| (limit, read_timeout as _)),
+            Expectation::Answer(asked) => patience.query.map(|limit| {
                 let ran = asked.map_or(Duration::ZERO, |asked| asked.elapsed());
                 (limit.saturating_sub(ran), query_timeout as fn() -> Refusal)
             }),
-            (true, true) => {
+            Expectation::Round { in_transaction: true } => {
                 patience.idle_in_transaction.map(|limit| (limit, idle_in_transaction_timeout as _))
             }
-            (true, false) => patience.idle.map(|limit| (limit, idle_timeout as _)),
+            Expectation::Round { in_transaction: false } => {
+                patience.idle.map(|limit| (limit, idle_timeout as _))
+            }
         };
-        if !relay.open {
-            relay.since = None;
-            return next;
+        match relay.lease.transaction.since(Instant::now) {
+            Some(since) => patience.in_transaction(since, next),
+            None => next,
         }
-        patience.in_transaction(*relay.since.get_or_insert_with(Instant::now), next)
     }
 
     /// Sends, hears the server, reads the client: whatever can be done.
@@ -317,13 +319,13 @@ impl Session {
         match sent {
             Poll::Ready(Err(error)) => return Poll::Ready(Turn::ServerGone(Some(error))),
             // There is room again for what had to wait.
-            Poll::Ready(Ok(())) if std::mem::take(&mut relay.full) => {
+            Poll::Ready(Ok(())) if relay.lease.pause.has_room() => {
                 return Poll::Ready(Turn::Heard);
             }
             _ => {}
         }
         let has_mail = self.client.poll_mail(cx) && self.mail_may_go_beside(relay, server);
-        let may_part = relay.rounds.is_empty() && !relay.open;
+        let may_part = relay.lease.rounds.is_empty() && !relay.lease.is_open();
         if self.client.poll_killed(cx, may_part).is_ready() || has_mail {
             return Poll::Ready(Turn::Read);
         }
@@ -333,26 +335,28 @@ impl Session {
         if self.has_ended {
             return self.poll_answered(relay, server, cx);
         }
-        if !relay.leaving && server.unsent() < AHEAD_MAX && self.inbox_has_room(relay, server) {
+        if !relay.lease.leaving && server.unsent() < AHEAD_MAX && self.inbox_has_room(relay, server)
+        {
             return match self.poll_fill(cx) {
                 Poll::Ready(Ok(true)) => Poll::Ready(Turn::Read),
                 Poll::Pending => Poll::Pending,
                 // It may still read what it has asked for.
-                Poll::Ready(Ok(false)) if server.unsent() > 0 || !relay.is_quiet() => {
+                Poll::Ready(Ok(false)) if server.unsent() > 0 || !relay.lease.is_quiet() => {
                     self.has_ended = true;
                     Poll::Ready(Turn::Read)
                 }
                 // What it has sent is still sent on.
                 Poll::Ready(_) if server.unsent() > 0 => {
-                    relay.leaving = true;
+                    relay.lease.leaving = true;
                     Poll::Pending
                 }
                 Poll::Ready(_) => Poll::Ready(Turn::ClientGone),
             };
         }
         // Behind the last answer there is only a goodbye, or a message that will never be whole.
-        let is_done = self.inbox.is_empty() || (relay.rounds.is_empty() && !relay.waits);
-        if relay.leaving && server.unsent() == 0 && is_done {
+        let is_done = self.has_sent_all(relay)
+            || (relay.lease.rounds.is_empty() && !relay.lease.pause.is_for_answers());
+        if relay.lease.leaving && server.unsent() == 0 && is_done {
             return Poll::Ready(Turn::ClientGone);
         }
         Poll::Pending
@@ -373,7 +377,7 @@ impl Session {
             let _ = server.socket().poll_shutdown(cx);
             return Poll::Pending;
         }
-        let is_answered = relay.is_quiet() || server.script.is_answered();
+        let is_answered = relay.lease.is_quiet() || server.script.is_answered();
         if is_answered && self.has_gone_out(relay, server) || self.client.outlet.is_closed() {
             return Poll::Ready(Turn::ClientGone);
         }
@@ -383,7 +387,7 @@ impl Session {
     /// What waits for its turn is read no further than this; a client that goes away meanwhile is
     /// noticed when its answer is written.
     fn inbox_has_room(&self, relay: &Relay, server: &Connection) -> bool {
-        let goes_on = relay.takes_more(self.pinned, server) && !relay.waits;
+        let goes_on = relay.takes_more(self.pinned, server) && !relay.lease.pause.is_for_answers();
         goes_on || self.inbox.len() < AHEAD_MAX
     }
 
@@ -398,40 +402,23 @@ impl Session {
         self.client.names().undo_all();
         let why = error.map_or_else(|| "it closed the connection".to_owned(), |e| e.to_string());
         tracing::warn!(backend = server.backend.name(), why, "a server connection is gone");
-        let wrote = relay.wrote || relay.rounds.iter().any(Round::may_have_written);
-        let code = if wrote && !relay.rounds.is_empty() {
-            sqlstate::OUTCOME_UNKNOWN
-        } else {
-            sqlstate::CONNECTION_FAILURE
+        let wrote = relay.lease.may_have_written();
+        let (code, what) = match wrote && !relay.lease.rounds.is_empty() {
+            true => (sqlstate::OUTCOME_UNKNOWN, OUTCOME_UNKNOWN),
+            false => (sqlstate::CONNECTION_FAILURE, "the server connection broke"),
         };
-        let what = if code == sqlstate::OUTCOME_UNKNOWN {
-            OUTCOME_UNKNOWN
-        } else {
-            "the server connection broke"
-        };
-        if let Some(request) = relay.request.take().filter(|_| !relay.told && !relay.within) {
-            self.front.shared.metrics.repeated.inc();
-            self.put_back(&request);
-            self.only_primary = true;
-            return Ok(());
-        }
-        if wrote {
+        let loss = relay.lease.lose(self.pinned);
+        if wrote && !matches!(loss, Loss::HandOver(_)) {
             self.last_write = self.front.backends.note_write();
         }
-        if relay.dismissed {
-            return Err(End::Gone);
-        }
-        let is_quiet = relay.is_quiet() && !relay.open && !self.pinned;
-        if is_quiet {
-            // It has had all its answers, and nothing of it was there.
-            return Ok(());
-        }
-        // A client in a transaction, or within an answer, could not be told otherwise.
-        if relay.open || relay.within || relay.told || self.pinned {
-            return Err(End::Refused(Refusal::fatal(code, what)));
-        }
-        for _ in 0..relay.rounds.len() {
-            self.refuse(&Refusal::error(code, what));
+        match loss {
+            Loss::HandOver(round) => self.hand_over(&mut relay.elsewhere, round),
+            Loss::Unnoticed => {}
+            Loss::Dismissed => return Err(End::Gone),
+            Loss::Closed => return Err(End::Refused(Refusal::fatal(code, what))),
+            Loss::Failed(rounds) => {
+                (0..rounds).for_each(|_| self.refuse(&Refusal::error(code, what)));
+            }
         }
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! A round on a lane.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Instant;
@@ -10,167 +9,115 @@ use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, sqlstate};
 
 use super::lease::{cancelled, serves};
+use super::way::Way;
 use super::{End, Session};
 use crate::client::{Again, CalledOff, Repeat};
 use crate::lanes::{Editing, Group, Lane, Needs, Picked, Ticket, Told};
 use crate::pipeline::compose::{Composer, Found, Holds};
 use crate::pipeline::names::{Names, name_in};
-use crate::pipeline::round::messages;
+use crate::pipeline::round::{Round, messages};
 use crate::pipeline::script::{Fate, Script};
 use crate::plan::Plan;
 use crate::worker::Draft;
 
 impl Session {
-    /// Puts a round of proven reads on a lane; where none takes it, it goes by lease.
+    /// Puts a round of proven reads on a lane; where none takes it, it goes by lease, or comes back
+    /// where something in front of it is to be asked again first.
     pub(super) async fn ride(
         &mut self,
-        request: Rc<[u8]>,
+        mut round: Round,
         plan: Rc<Plan>,
-        attempts: u8,
         may_share: bool,
-    ) -> Result<(), End> {
-        let now = Instant::now();
+    ) -> Result<Option<Round>, End> {
         if self.client.in_flight() > 0 {
             // Answers come in the order of the questions only from the lane that has those before.
             // Behind one that has joined another nothing goes out: should it be asked again, it
             // would be asked behind that.
             let is_behind = |lane: &Rc<Lane>| !self.has_joined && lane.handle.has_room();
             let lane = self.riding.clone().filter(is_behind);
-            let asking = Asking { plan, attempts, may_share, at: now };
-            if lane.is_some_and(|lane| self.put(&lane, &request, asking)) {
-                return Ok(());
+            if lane.is_some_and(|lane| self.put(&lane, &round, plan, may_share)) {
+                return Ok(None);
             }
             // Those that are to be asked again come first.
             self.settled().await;
-            self.put_back(&request);
-            return Ok(());
+            return Ok(Some(round));
         }
         // Within a transaction no statement sees less than the one before it.
         let within = self.begun.is_some();
-        let on_primary = within || attempts > 0 || std::mem::take(&mut self.only_primary);
+        let on_primary = within || round.attempts > 0 || std::mem::take(&mut self.only_primary);
         let lane = match self.group(on_primary) {
-            Some(group) => self.lane(&group, now).await,
+            Some(group) => self.lane(&group, round.came).await,
             None => Ok(None),
         };
         let lane = match lane {
             Ok(lane) => lane,
-            Err(why) => {
-                self.put_back(&request);
-                return self.called_off(why);
-            }
+            Err(why) => return self.called_off(&round, why).map(|()| None),
         };
-        let asking = Asking { plan, attempts, may_share, at: now };
         if let Some(lane) = lane
-            && self.put(&lane, &request, asking.clone())
+            && self.put(&lane, &round, plan.clone(), may_share)
         {
             self.riding = Some(lane);
-            return Ok(());
+            return Ok(None);
         }
-        self.put_back(&request);
-        if may_share && !on_primary && self.may_fly(&asking.plan) {
-            return Box::pin(self.fly(request.len(), asking.plan)).await;
+        round.came = Instant::now();
+        if may_share && !on_primary && self.may_fly(&plan) {
+            return Box::pin(self.fly(round, plan)).await;
         }
-        Box::pin(self.lease(!on_primary)).await
+        Box::pin(self.lease(round, !on_primary)).await
     }
 
     /// Asks again what got no answer: one after the other, each on a lane where its statement is
-    /// only to be prepared anew, else on the primary.
-    pub(super) async fn ask_again(&mut self, repeats: VecDeque<Repeat>) -> Result<(), End> {
-        if self.begun.is_some() {
-            return self.ask_within(repeats).await;
-        }
-        // What the client sent after them waits.
-        let mut later = Vec::new();
-        for Repeat { request, attempts, again } in repeats {
-            self.front.shared.metrics.repeated.inc();
-            later.append(&mut self.inbox);
-            self.inbox = request.to_vec();
-            match again {
+    /// only to be prepared anew, else on the primary. What the client sent after them waits.
+    pub(super) async fn ask_again(&mut self) -> Result<(), End> {
+        self.repeats = self.client.repeats();
+        self.front.shared.metrics.repeated.add(self.repeats.len() as u64);
+        // In a transaction each is asked of a server: what fails there fails it.
+        let within = self.begun.is_some();
+        while let Some(Repeat { mut round, again }) = self.repeats.pop_front() {
+            round.came = Instant::now();
+            let back = match again {
                 Again::Cancelled => {
-                    self.inbox.clear();
                     self.refuse(&cancelled());
+                    None
                 }
-                Again::Lost => self.refuse_first(
-                    sqlstate::CONNECTION_FAILURE,
-                    "the server connection broke while the statement was running",
-                ),
-                Again::Elsewhere => Box::pin(self.lease(false)).await?,
-                Again::Same | Again::Alone => self.ask_there(attempts).await?,
-            }
+                Again::Lost if !within => {
+                    let what = "the server connection broke while the statement was running";
+                    self.refuse(&Refusal::error(sqlstate::CONNECTION_FAILURE, what));
+                    None
+                }
+                Again::Same | Again::Alone if !within => self.ask_there(round).await?,
+                _ => Box::pin(self.lease(round, false)).await?,
+            };
             self.settled().await;
-            if self.client.has_repeats() {
-                // It was withheld once more; those behind it go on after it.
-                for Repeat { request, .. } in self.client.repeats() {
-                    later.append(&mut self.inbox);
-                    self.inbox = request.to_vec();
-                    Box::pin(self.lease(false)).await?;
-                }
-            }
-        }
-        later.append(&mut self.inbox);
-        self.inbox = later;
-        Ok(())
-    }
-
-    /// Asks again within the transaction, of a server: what fails there fails it.
-    async fn ask_within(&mut self, repeats: VecDeque<Repeat>) -> Result<(), End> {
-        // In a transaction there is one at a time.
-        for Repeat { request, again, .. } in repeats {
-            self.front.shared.metrics.repeated.inc();
-            if again == Again::Cancelled {
-                self.refuse(&cancelled());
-            } else {
-                self.put_back(&request);
-                Box::pin(self.lease(false)).await?;
+            // One that was withheld once more goes by lease, and those behind it after it.
+            let withheld = self.client.repeats().into_iter().map(|repeat| repeat.round);
+            for round in withheld.chain(back).rev() {
+                self.repeats.push_front(Repeat { round, again: Again::Elsewhere });
             }
         }
         Ok(())
     }
 
-    async fn ask_there(&mut self, attempts: u8) -> Result<(), End> {
-        let (len, way) = match crate::pipeline::round::cut(&self.inbox, usize::MAX) {
-            super::Cut::Query(len) => (len, self.way_of_query(len)),
-            super::Cut::Extended(len) => (len, self.way_of_extended(len)),
-            _ => return Box::pin(self.lease(false)).await,
-        };
-        match way {
-            super::way::Way::Ride(plan) => {
-                let request = self.take(len);
-                self.ride(request, plan, attempts, false).await
+    async fn ask_there(&mut self, mut round: Round) -> Result<Option<Round>, End> {
+        match self.way(&mut round) {
+            Way::Ride(plan) => self.ride(round, plan, false).await,
+            way => {
+                let read = matches!(way, Way::Fly(_));
+                Box::pin(self.lease(round, read)).await
             }
-            super::way::Way::Fly(_) => Box::pin(self.lease(true)).await,
-            _ => Box::pin(self.lease(false)).await,
         }
-    }
-
-    /// Answers the request that stands in the inbox with an error.
-    fn refuse_first(&mut self, code: &'static str, what: &'static str) {
-        self.inbox.clear();
-        self.refuse(&Refusal::error(code, what));
-    }
-
-    /// A request stands in front of what the client sent after it.
-    pub(super) fn put_back(&mut self, request: &[u8]) {
-        self.inbox.splice(0..0, request.iter().copied());
     }
 
     /// The lanes that a read may take now.
     pub(super) fn group(&mut self, on_primary: bool) -> Option<Rc<Group>> {
         let backend = self.reader(on_primary)?;
-        let number = backend.number();
-        if self.groups.len() <= number {
-            self.groups.resize_with(number + 1, || None);
-        }
-        if let Some(group) = &self.groups[number] {
-            return Some(group.clone());
-        }
-        let group = self.front.group(backend, &self.database.name_there, &self.user, &self.applied);
-        self.groups[number] = Some(group.clone());
-        Some(group)
+        let (front, database, user) = (&self.front, &self.database.name_there, &self.user);
+        let find = |backend, applied: &_| front.group(backend, database, user, applied);
+        Some(self.environment.group(backend, find))
     }
 
     async fn lane(&self, group: &Rc<Group>, now: Instant) -> Result<Option<Rc<Lane>>, CalledOff> {
-        let deadline = self.patience.deadline(now);
+        let deadline = self.options.patience.deadline(now);
         let mut waiting = None;
         loop {
             let open = || self.front.open_lane(group);
@@ -179,37 +126,44 @@ impl Session {
                 Picked::Busy | Picked::Failed(_) => return Ok(None),
                 Picked::Opening => {
                     waiting.get_or_insert_with(|| self.client.waits(now));
-                    let called_off = poll_fn(|cx| self.client.poll_called_off(cx));
-                    let mut changes = self.front.backends.changes();
-                    let deadline = tokio::time::Instant::from_std(deadline);
-                    let backend = &group.backend;
-                    let lost =
-                        async { while serves(backend, true) && changes.changed().await.is_ok() {} };
-                    tokio::select! {
-                        () = group.changed() => {}
-                        // A lease finds another server.
-                        () = lost => return Ok(None),
-                        why = called_off => return Err(why),
-                        () = tokio::time::sleep_until(deadline) => return Ok(None),
+                    // No client has room for that which does not wait.
+                    if !Box::pin(self.lanes_change(group, deadline)).await? {
+                        return Ok(None);
                     }
                 }
             }
         }
     }
 
-    /// Puts a request on a lane; false where the lane does not take it.
+    /// Waits until the lanes of a group are not what they were; false where a lease is to find
+    /// another server.
+    async fn lanes_change(&self, group: &Group, deadline: Instant) -> Result<bool, CalledOff> {
+        let called_off = poll_fn(|cx| self.client.poll_called_off(cx));
+        let mut changes = self.front.backends.changes();
+        let backend = &group.backend;
+        let lost = async { while serves(backend, true) && changes.changed().await.is_ok() {} };
+        tokio::select! {
+            () = group.changed() => Ok(true),
+            () = lost => Ok(false),
+            why = called_off => Err(why),
+            () = tokio::time::sleep_until(deadline.into()) => Ok(false),
+        }
+    }
+
+    /// Puts a round on a lane; false where the lane does not take it. `may_share`: it may be asked
+    /// together with equal ones.
     pub(super) fn put(
         &mut self,
         lane: &Rc<Lane>,
-        request: &Rc<[u8]>,
-        Asking { plan, attempts, may_share, at }: Asking,
+        round: &Round,
+        plan: Rc<Plan>,
+        may_share: bool,
     ) -> bool {
         // What is written must be sent: the server would not have what it is taken to have.
-        if !lane.handle.has_room() || lane.known.strings != self.scope.strings {
+        if !lane.handle.has_room() || lane.known.strings != self.environment.scope.strings {
             return false;
         }
-        let is_query = request.first() == Some(&tag::QUERY);
-        let is_point = is_query && self.lifts(&plan, &request[5..request.len() - 1]);
+        let is_point = round.is_query() && self.lifts(&plan, round.text().unwrap_or_default());
         let within = self.begun.is_some();
         let joining = match may_share {
             // What it has not taken yet is no concern of those it would join.
@@ -223,9 +177,7 @@ impl Session {
             client: self.client.clone(),
             place: self.client.asks(),
             plan,
-            request: request.clone(),
-            attempts,
-            asked: at,
+            round: round.clone(),
             script,
             loaded: lane.known.load.one(),
             told: Told::Nothing,
@@ -234,12 +186,12 @@ impl Session {
             within,
         };
         let mut names = self.client.names();
-        let placement = if is_query && !is_point {
+        let placement = if round.is_query() && !is_point {
             names.query();
             let editing = within.then(|| Box::new(Editing::new(Script::of_query())));
-            push(lane, ticket(editing, None), joining, request)
+            push(lane, ticket(editing, None), joining, round.bytes())
         } else {
-            self.put_composed(lane, request, is_point, &mut names, joining, ticket)
+            self.put_composed(lane, round, is_point, &mut names, joining, ticket)
         };
         drop(names);
         if let Some(placement) = placement {
@@ -247,8 +199,8 @@ impl Session {
             if let Some(begun) = &mut self.begun {
                 begun.has_read = true;
             }
-            self.client.seen().asked.set(Some(at));
-            lane.known.record.asked(at);
+            self.client.seen().asked.set(Some(round.came));
+            lane.known.record.asked(round.came);
             self.front.shared.metrics.ridden.inc();
             self.front.shared.metrics.points.add(is_point.into());
         }
@@ -258,24 +210,24 @@ impl Session {
     /// Whether a read may be asked together with equal ones of other clients: all of them see the
     /// same, at whatever moment it runs.
     pub(super) fn may_share_read(&self, plan: &Plan) -> bool {
-        self.shares_reads && plan.steady
+        self.options.shares_reads && plan.steady
     }
 
     /// Whether a text is a point statement; what was lifted out of it is then in the draft.
     pub(super) fn lifts(&self, plan: &Plan, sql: &[u8]) -> bool {
         plan.is_point
-            && self.prepares_points
+            && self.options.prepares_points
             && !self.pinned
-            && !self.scope.unsure_encoding
+            && !self.environment.scope.unsure_encoding
             // Whoever is asked for but once is not worth it.
             && plan.run_time().is_some()
-            && self.front.draft.borrow_mut().lifted.lift(sql, self.scope.strings)
+            && self.front.draft.borrow_mut().lifted.lift(sql, self.environment.scope.strings)
     }
 
     fn put_composed(
         &self,
         lane: &Lane,
-        request: &[u8],
+        round: &Round,
         is_point: bool,
         names: &mut Names,
         joining: Joining,
@@ -299,7 +251,7 @@ impl Session {
         };
         if !is_point
             && !composer.names.are_since(composer.changes)
-            && messages(request).filter_map(name_in).any(|name| composer.holds(name) != Holds::Yes)
+            && round.messages().filter_map(name_in).any(|name| composer.holds(name) != Holds::Yes)
         {
             // It waits for what a server says.
             return None;
@@ -309,7 +261,7 @@ impl Session {
             composer.sync(out, script);
             Ok(())
         } else {
-            composer.extended(request, out, script)
+            composer.extended(round.bytes(), out, script)
         };
         let Found { needed, parsed, is_refused, .. } = composer.found;
         self.database.count_found(&composer.found);
@@ -323,17 +275,6 @@ impl Session {
         }
         placed
     }
-}
-
-/// A read on its way to a lane.
-#[derive(Clone)]
-pub(super) struct Asking {
-    pub(super) plan: Rc<Plan>,
-    /// How often it was asked before.
-    pub(super) attempts: u8,
-    /// Whether it may be asked together with equal ones.
-    pub(super) may_share: bool,
-    pub(super) at: Instant,
 }
 
 /// What a request on a lane may have to do with equal ones that wait there.
@@ -356,7 +297,7 @@ fn only_runs(messages_out: &[u8]) -> bool {
 
 /// Puts a request on a lane; `None` where the lane does not take it.
 fn push(lane: &Lane, ticket: Ticket, joining: Joining, request: &[u8]) -> Option<Placement> {
-    let asked = ticket.asked;
+    let asked = ticket.round.came;
     let placed = match joining {
         Joining::Never => lane
             .handle

@@ -75,15 +75,15 @@ impl Session {
     /// The client hears a ParameterStatus.
     pub(super) fn is_told(&mut self, body: &[u8]) {
         let Ok((name, value)) = parameter_status(body) else { return };
-        self.told.note(&String::from_utf8_lossy(name), &String::from_utf8_lossy(value));
-        self.told.in_doubt = true;
+        self.environment.told.note(&String::from_utf8_lossy(name), &String::from_utf8_lossy(value));
+        self.environment.told.in_doubt = true;
     }
 
     /// The client is served on a connection on which these settings hold.
     pub(super) fn tell_what_holds(&mut self, holding: &Reported) {
-        if self.told.in_doubt {
+        if self.environment.told.in_doubt {
             let mut out = Vec::new();
-            self.told.correct(holding, &mut out);
+            self.environment.told.correct(holding, &mut out);
             self.client.outlet.send(&out);
         }
     }

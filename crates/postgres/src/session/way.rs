@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::Session;
 use super::begin::Begun;
-use super::listen::Listening;
-use super::summary::{self, Summary};
 use crate::lanes::Norm;
+use crate::pipeline::lease::listening::ListenChange;
+use crate::pipeline::round::Round;
+use crate::pipeline::summary::{self, Summary};
 use crate::plan::{
     BeginForm, Deallocate, Directive, Isolation, Kind, Plan, Resting, SettingChange, names_moment,
 };
@@ -41,46 +42,47 @@ pub(super) enum Way {
     /// Nowhere: it says where this session's statements are to go.
     Route(Option<Route>),
     /// Nowhere: Weir listens for the client, or no longer does.
-    Listening(Listening),
+    Listening(ListenChange),
 }
 
 impl Session {
-    pub(super) fn way_of_query(&self, len: usize) -> Way {
-        let sql = self.inbox.get(5..len - 1).unwrap_or_default();
-        let plan = self.plan(sql);
-        if let Some(begun) = &self.begun {
-            return self.way_within(begun, plan, || names_moment(sql));
-        }
-        let alone = self.inbox.len() == len;
-        self.way(plan, alone, || String::from_utf8_lossy(sql).into_owned())
-    }
-
-    pub(super) fn way_of_extended(&self, len: usize) -> Way {
-        let round = &self.inbox[..len];
-        let alone = self.inbox.len() == len;
-        let names = self.client.names();
-        match (summary::summarise(round, &names, &self.database, self.scope), &self.begun) {
+    /// Where a round goes: its judgement is looked up, all else is asked now.
+    pub(super) fn way(&self, round: &mut Round) -> Way {
+        self.judge(round);
+        let Some(summary) = round.summary() else { return Way::Lease { read: false } };
+        let sql = || String::from_utf8_lossy(round.text().unwrap_or_default()).into_owned();
+        match (summary, &self.begun) {
+            (Summary::Query(plan), Some(begun)) => {
+                let belongs = || names_moment(round.text().unwrap_or_default());
+                self.way_within(begun, plan.clone(), belongs)
+            }
             (Summary::Reads(plan, steady), Some(begun)) => {
-                self.way_within(begun, plan, || !steady || summary::names_moment(round, &names))
+                let belongs =
+                    || !steady || summary::names_moment(round.bytes(), &self.client.names());
+                self.way_within(begun, plan.clone(), belongs)
             }
             // What is only prepared has no value yet.
             (Summary::Prepares(plan) | Summary::One(plan, _), Some(begun)) => {
-                self.way_within(begun, plan, || false)
+                self.way_within(begun, plan.clone(), || false)
             }
-            (Summary::Reads(plan, _), None) => self.way(plan, alone, String::new),
-            (Summary::Prepares(plan), None) if self.may_ride(&plan) => Way::Ride(plan),
-            (Summary::One(plan, sql), None) => {
-                self.way(plan, alone, || String::from_utf8_lossy(&sql).into_owned())
+            (Summary::Query(plan) | Summary::One(plan, _), None) => {
+                self.way_outside(plan.clone(), sql)
             }
+            (Summary::Reads(plan, _), None) => self.way_outside(plan.clone(), String::new),
+            (Summary::Prepares(plan), None) if self.may_ride(plan) => Way::Ride(plan.clone()),
             _ => Way::Lease { read: false },
         }
     }
 
-    /// Where a statement goes outside a transaction. `alone`: nothing follows it in what the client
-    /// has sent.
-    fn way(&self, plan: Rc<Plan>, alone: bool, sql: impl FnOnce() -> String) -> Way {
+    /// Judges a round by what is known now.
+    pub(super) fn judge(&self, round: &mut Round) {
+        round.judge(&self.client.names(), &*self.database, self.environment.scope);
+    }
+
+    /// Where a statement goes outside a transaction.
+    fn way_outside(&self, plan: Rc<Plan>, sql: impl FnOnce() -> String) -> Way {
         // Before its next answer the client hears which settings hold on a server connection.
-        if self.pinned || self.told.is_in_doubt() {
+        if self.pinned || self.environment.told.is_in_doubt() {
             return Way::Lease { read: false };
         }
         if let Some(listening) = self.listening(&plan) {
@@ -103,11 +105,12 @@ impl Session {
             Kind::Write if self.may_batch(&plan) => Way::Batch(plan),
             // A form that a server could refuse is sent at once.
             Kind::Begin(form)
-                if alone
+                // Nothing follows it in what the client has sent.
+                if self.inbox.is_empty()
                     && form.isolation != Some(Isolation::Serializable)
                     && form.deferrable.is_none()
                     && self.front.settings().merge_begin
-                    && self.mode == Mode::Transaction
+                    && self.options.mode == Mode::Transaction
                     && self.database.resting() != Resting::ByLogin =>
             {
                 Way::Begin(*form, sql().into())
@@ -150,10 +153,10 @@ impl Session {
     }
 
     pub(super) fn may_ride(&self, plan: &Plan) -> bool {
-        self.lanes_on
-            && self.mode == Mode::Transaction
+        self.options.lanes_on
+            && self.options.mode == Mode::Transaction
             && !self.pinned
-            && !self.told.is_in_doubt()
+            && !self.environment.told.is_in_doubt()
             && matches!(plan.kind, Kind::Read)
     }
 

@@ -9,6 +9,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ use super::opening::{LaneKind, LaneOpener};
 use super::{Front, LeaseError, Leased, give_back};
 use crate::client::Client;
 use crate::lanes::{Group, Key, Lane, is_to_cancel};
+use crate::pipeline::round::Round;
 
 /// How long the few that are not equal after all wait behind a reply that its client takes slowly.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -30,10 +32,25 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_millis(10);
 
 /// What reads are equal in that wait together: whose lanes they would ride, and their bytes.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 struct FlightKey {
     group: Key,
-    request: Rc<[u8]>,
+    round: Round,
+}
+
+impl PartialEq for FlightKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.group == other.group && self.round.bytes() == other.round.bytes()
+    }
+}
+
+impl Eq for FlightKey {}
+
+impl Hash for FlightKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.group.hash(state);
+        self.round.bytes().hash(state);
+    }
 }
 
 /// Equal reads that wait for one connection.
@@ -85,10 +102,10 @@ impl Front {
     pub async fn fly(
         self: &Rc<Self>,
         group: &Rc<Group>,
-        request: &Rc<[u8]>,
+        round: &Round,
         deadline: Instant,
     ) -> Result<Flown, LeaseError> {
-        let seat = self.board(group, request, deadline);
+        let seat = self.board(group, round, deadline);
         let flight = seat.flight.clone();
         let until = tokio::time::Instant::from_std(deadline + GRACE);
         loop {
@@ -114,8 +131,8 @@ impl Front {
     }
 
     /// Takes a seat among equal reads, or begins a flight.
-    fn board(self: &Rc<Self>, group: &Rc<Group>, request: &Rc<[u8]>, deadline: Instant) -> Seat {
-        let key = FlightKey { group: group.key.clone(), request: request.clone() };
+    fn board(self: &Rc<Self>, group: &Rc<Group>, round: &Round, deadline: Instant) -> Seat {
+        let key = FlightKey { group: group.key.clone(), round: round.clone() };
         let mut waiting = self.flights.waiting.borrow_mut();
         let flight = waiting.entry(key.clone()).or_default().clone();
         flight.task.get_or_init(|| {

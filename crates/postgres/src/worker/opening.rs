@@ -12,11 +12,10 @@ use flow::lanes::{self, LaneParts, NotOpened};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wire::postgres::Refusal;
 
-use super::{Front, Leased};
+use super::{Front, Leased, limits};
 use crate::backends::Standing;
 use crate::connection::ServerState;
 use crate::lanes::{Attendant, Group, Known, Lane, Norm, Replies, Ticket};
-use crate::pipeline::names::Limits;
 use crate::pipeline::prepared::Prepared;
 use crate::pipeline::settings::strings_of;
 
@@ -101,7 +100,7 @@ impl LaneOpener {
             ..flow::lane::Limits::default()
         };
         // What the connection has prepared for those who leased it is there under the same names.
-        let none = Prepared::new(Limits::of_connection(&settings));
+        let none = Prepared::new(limits::of_connection(&settings));
         let prepared = std::mem::replace(&mut leased.prepared, none);
         let known = Rc::new(self.known(&leased, prepared));
         leased.record.is_now(ServerState::Lane);

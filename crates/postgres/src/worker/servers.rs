@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 use flow::pool::{self, Budget, OpenError, Opener};
 use wire::postgres::{Refusal, sqlstate};
 
-use super::Front;
+use super::{Front, limits};
 use crate::auth::Credentials;
 use crate::backends::{Backend, ClientLogin};
 use crate::connection::{Connection, Key, OpeningState, Record};
 use crate::lanes::Need;
-use crate::pipeline::names::Limits;
 use crate::server::{DialError, Identity, dial};
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -104,7 +103,7 @@ impl Opener for Servers {
             Ok(dialled) => {
                 backend.connected();
                 self.shared.has_logged_in(&key.database, client);
-                let max = Limits::of_connection(&self.shared.settings());
+                let max = limits::of_connection(&self.shared.settings());
                 Ok(Connection::new(dialled, record, opened, max))
             }
             Err(error) => {

@@ -60,7 +60,7 @@ fn facts() -> Arc<Facts> {
     Arc::new(Facts::load(rows).unwrap())
 }
 
-fn plan(sql: &str) -> std::rc::Rc<Plan> {
+pub(crate) fn plan(sql: &str) -> std::rc::Rc<Plan> {
     Planner::new(facts(), 100).plan(sql.as_bytes(), Scope::default())
 }
 

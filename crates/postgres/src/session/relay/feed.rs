@@ -1,301 +1,305 @@
 //! What a client sends, onto its server connection.
 
+use std::ops::DerefMut;
 use std::rc::Rc;
 use std::time::Instant;
 
 use flow::workers::PARSE;
 use wire::postgres::backend::Status;
-use wire::postgres::frame::{self, Frame, FrameError, Header};
-use wire::postgres::frontend::{put_flush, put_terminate};
+use wire::postgres::frame::Frame;
+use wire::postgres::frontend::Parse;
 
 use super::Relay;
-use super::gate::Gate;
 use super::hear::amid_copy;
+use crate::catalogue::Unsettled;
 use crate::client::AHEAD_MAX;
 use crate::connection::Connection;
 use crate::pipeline::compose::{Composer, Found};
-use crate::pipeline::round::{Cut, HELD_MAX, cut};
-use crate::pipeline::script::{Admission, Expect, Fate, Script, Why};
-use crate::plan::{Kind, Plan};
-use crate::session::study::Study;
-use crate::session::summary::{Summary, summarise};
+use crate::pipeline::judgement::TextPlan;
+use crate::pipeline::lease::feed::InputEnd;
+use crate::pipeline::lease::gate::FORGET_DRAWN;
+use crate::pipeline::lease::listening::{DivertedChange, ListenChange};
+use crate::pipeline::lease::note::{Departing, Departure};
+use crate::pipeline::lease::pause::Pause;
+use crate::pipeline::lease::sending::{Composing, Joining, Sending};
+use crate::pipeline::names::Names;
+use crate::pipeline::round::{OutgoingRound, Round};
+use crate::pipeline::script::{Fate, Script};
+use crate::pipeline::settings::{Reported, SessionSettings};
+use crate::pipeline::spans::spans;
+use crate::pipeline::statements::Statement;
+use crate::pipeline::study::Study;
+use crate::plan::Plan;
+use crate::session::inbox::INBOX_KEPT;
+use crate::session::listen::Confirming;
 use crate::session::{End, Session};
+use crate::settings::Mode;
 
-/// A Query is held up to this length, so that it can be looked into; a longer one goes out as it
-/// comes, and its client keeps its server connection.
-const QUERY_HELD_MAX: usize = 4 * 1024 * 1024;
-/// Answers that are under way at most; what more the client asks for waits.
-const ANSWERS_MAX: usize = 16 * 1024;
+/// A session whose messages go out on its server connection.
+struct SendingSession<'a> {
+    session: &'a mut Session,
+    server: &'a mut Connection,
+    unsettled: &'a mut Option<Unsettled>,
+    study: &'a mut Study,
+    confirming: &'a mut Confirming,
+    /// The round that the messages are of, where it was cut.
+    round: Option<&'a Round>,
+}
+
+impl Departing for SendingSession<'_> {
+    fn settings(&self) -> &SessionSettings {
+        &self.session.environment.settings
+    }
+
+    fn reported(&self) -> &Reported {
+        &self.session.environment.told.begun
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn carry_out(&mut self, departure: Departure) {
+        let Self { session, server, unsettled, .. } = self;
+        match departure {
+            Departure::Pins => session.pinned = true,
+            Departure::Leaves(leaves) => server.leaves = server.leaves.max(leaves),
+            Departure::UsesLocalBuffers => server.has_local_buffers = true,
+            Departure::Draws => server.drew = true,
+            Departure::NextEpoch => server.prepared.next_epoch(),
+            Departure::Unproven(reason) => session.front.shared.metrics.unproven(reason),
+            Departure::Unsettles(how) => session.database.catalogue_changed(how),
+            Departure::HoldsFacts => {
+                unsettled.get_or_insert_with(|| session.database.unsettle());
+            }
+            Departure::RoundEnds(now) => {
+                server.record.asked(now);
+                let seen = session.client.seen();
+                seen.asked.set(Some(now));
+                seen.in_transaction.set(None);
+            }
+            Departure::ForgetsDrawn => {
+                server.ask(FORGET_DRAWN);
+                server.drew = false;
+            }
+            Departure::GivesUp => server.broken = true,
+        }
+    }
+}
+
+impl Sending for SendingSession<'_> {
+    fn message_max(&self) -> usize {
+        self.session.front.settings().max_message.len()
+    }
+
+    fn is_pinned(&self) -> bool {
+        self.session.pinned
+    }
+
+    fn is_pinned_by_mode(&self) -> bool {
+        self.session.options.mode == Mode::Session
+    }
+
+    fn is_studied(&mut self, message: Frame<'_>) -> bool {
+        self.study.of(message).is_ok()
+    }
+
+    fn forget_study(&mut self) {
+        *self.study = Study::Nothing;
+    }
+
+    fn plan(&self, query: Frame<'_>) -> Rc<Plan> {
+        match &*self.study {
+            Study::Done(known) => self.session.plan_of(known),
+            _ => match self.text_plan() {
+                Some(known) => known.plan,
+                None => self.session.plan(text(query)),
+            },
+        }
+    }
+
+    fn parts(&self, plan: &Plan, query: Frame<'_>) -> Option<Vec<Rc<Plan>>> {
+        let spans = || match &*self.study {
+            Study::Done(known) => known.spans.clone(),
+            _ => spans(text(query), self.session.environment.scope.strings),
+        };
+        self.session.parts(plan, text(query), spans)
+    }
+
+    fn plan_of(&self, statement: &Statement) -> Rc<Plan> {
+        self.session.database.plan_of(statement, self.session.environment.scope)
+    }
+
+    fn lifts(&self, plan: &Plan, query: Frame<'_>) -> bool {
+        // An error's position would count in what Weir has made, as of its like in a batch.
+        !plan.is_to_go_alone(Instant::now()) && self.session.lifts(plan, text(query))
+    }
+
+    fn listening(&mut self, plan: &Plan) -> Option<ListenChange> {
+        self.session.listening(plan)
+    }
+
+    fn join(&mut self, channel: &str) -> Joining {
+        self.session.join_beside(self.confirming, channel)
+    }
+
+    fn is_joining(&self) -> bool {
+        matches!(self.confirming, Confirming::Waits { .. })
+    }
+
+    fn undo_listen(&mut self, change: DivertedChange) {
+        self.session.divert_ended(&[change], false);
+    }
+
+    fn names(&self) -> impl DerefMut<Target = Names> + '_ {
+        self.session.client.names()
+    }
+
+    fn tell(&self, said: &[u8]) {
+        self.session.client.outlet.send(said);
+    }
+
+    fn status(&self) -> Status {
+        self.server.status
+    }
+
+    fn is_full(&self) -> bool {
+        self.server.unsent() > AHEAD_MAX
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.server.unsent() > 0
+    }
+
+    fn script(&mut self) -> &mut Script {
+        &mut self.server.script
+    }
+
+    fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.server.out
+    }
+
+    fn compose<T>(
+        &mut self,
+        with: Composing<'_>,
+        write: impl FnOnce(&mut Composer<'_>, &mut Vec<u8>, &mut Script) -> T,
+    ) -> T {
+        self.session.composer(with, self.server, write)
+    }
+
+    fn learn(&mut self, parse: Frame<'_>) {
+        let Some(TextPlan { generation, scope, plan }) = self.text_plan() else { return };
+        let Ok(parse) = Parse::read(parse.body) else { return };
+        let names = self.session.client.names();
+        let named = names.get(parse.name).filter(|named| *named.statement.sql == *parse.query);
+        if let Some(named) = named {
+            named.statement.learn(generation, scope, plan);
+        }
+    }
+
+    fn compose_point(&mut self, with: Composing<'_>) {
+        let session = &*self.session;
+        session.composer(with, self.server, |composer, out, script| {
+            let lifted = &session.front.draft.borrow().lifted;
+            composer.point(lifted, false, Fate::Restore, out, script);
+            composer.sync(out, script);
+        });
+        session.front.shared.metrics.points.inc();
+    }
+}
+
+impl SendingSession<'_> {
+    /// What is known of the only text in the round that goes out.
+    fn text_plan(&self) -> Option<TextPlan> {
+        self.round?.text_plan(&*self.session.database, self.session.environment.scope)
+    }
+}
 
 impl Session {
     /// Puts what the client has sent onto the server connection, as far as it may go now.
     pub(super) fn feed(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
         let front = Rc::clone(&self.front);
-        let _stage = front.worker.pulse.enter_sized(&PARSE, self.inbox.len());
+        let sending = relay.sending.as_ref().map_or(0, |sending| sending.rest().len());
+        let _stage = front.worker.pulse.enter_sized(&PARSE, sending + self.inbox.len());
+        if relay.elsewhere.is_some() {
+            relay.lease.pause = Pause::Nothing;
+            return Ok(());
+        }
+        while let Some(mut sending) = relay.sending.take().or_else(|| self.due(relay, server)) {
+            let (round, rest) = (Some(&sending.round), sending.rest());
+            let (len, fed) = self.put_out(relay, server, round, rest);
+            sending.sent += len;
+            if !sending.rest().is_empty() {
+                relay.sending = Some(sending);
+                return fed;
+            }
+            fed?;
+        }
         let inbox = std::mem::take(&mut self.inbox);
-        relay.waits = false;
-        let mut at = 0;
-        let fed = loop {
-            let rest = &inbox[at..];
-            if relay.through > 0 {
-                let n = relay.through.min(rest.len());
-                if !relay.drops {
-                    server.out.extend_from_slice(&rest[..n]);
-                }
-                relay.through -= n;
-                at += n;
-            }
-            relay.full = server.unsent() > AHEAD_MAX;
-            if relay.through > 0
-                || !relay.takes_more(self.pinned, server)
-                || relay.full
-                || self.has_to_hear(relay, server)
-            {
-                break Ok(());
-            }
-            match self.message(relay, server, &inbox[at..]) {
-                Ok(0) => break Ok(()),
-                Ok(n) => {
-                    at += n;
-                    relay.study = Study::Nothing;
-                }
-                Err(end) => break Err(end),
-            }
-        };
+        let (len, fed) = self.put_out(relay, server, None, &inbox);
         self.inbox = inbox;
-        self.inbox.drain(..at);
-        self.inbox.shrink_to(0);
+        self.inbox.drain(..len);
+        self.inbox.shrink_to(INBOX_KEPT);
         self.release_held();
         fed
     }
 
-    /// Whether so many answers are under way that no more are asked for. A server keeps them until
-    /// it is told to send them, or has many.
-    fn has_to_hear(&self, relay: &mut Relay, server: &mut Connection) -> bool {
-        relay.waits = server.script.under_way() >= ANSWERS_MAX;
-        if relay.waits && relay.within && !relay.flushed {
-            put_flush(&mut server.out);
+    /// What comes next of the rounds that stand in front of the inbox, once the server is to have
+    /// it.
+    fn due(&mut self, relay: &Relay, server: &Connection) -> Option<OutgoingRound> {
+        if !relay.takes_more(self.pinned, server) {
+            return None;
         }
-        relay.flushed = relay.waits;
-        relay.waits
+        let repeat = self.repeats.pop_front().map(|repeat| repeat.round);
+        repeat.or_else(|| self.next.take().map(|round| *round)).and_then(OutgoingRound::new)
     }
 
-    /// Puts one message, or the beginning of a long one, onto the server connection; how many bytes
-    /// that took, 0 while it is not whole.
-    fn message(
+    /// Puts messages onto the server connection, as far as they may go now, which are of this round
+    /// where it was cut; how many bytes of them are dealt with.
+    fn put_out(
         &mut self,
         relay: &mut Relay,
         server: &mut Connection,
-        bytes: &[u8],
-    ) -> Result<usize, End> {
-        let max = self.front.settings().max_message.len();
-        let Header { tag, len } = match frame::header(bytes, max) {
-            Ok(Some(header)) => header,
-            Ok(None) => return Ok(0),
-            Err(FrameError::TooLong { len, .. }) => return Err(End::too_large(bytes[0], len)),
-            Err(FrameError::TooShort) => return Err(End::unknown_message(bytes[0])),
-        };
-        match tag {
-            b'X' => return farewell(relay, server, bytes),
-            b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'S' | b'H' | b'F' | b'd' | b'c' | b'f' => {}
-            _ => return Err(End::unknown_message(tag)),
-        }
-        if !goes_beside_copy(relay, server, tag)? {
-            return Ok(0);
-        }
-        let Some(whole) = bytes.get(..len) else {
-            let held_max = if tag == b'Q' { QUERY_HELD_MAX } else { HELD_MAX };
-            let streams = matches!(tag, b'd' | b'Q' | b'F') && len > held_max;
-            return Ok(if streams { self.begin_long(relay, server, tag, bytes, len) } else { 0 });
-        };
-        let message = Frame { tag, body: &whole[frame::HEADER_BYTES..], whole };
-        match self.passes(relay, server, message) {
-            Gate::Open => {}
-            Gate::Waits => {
-                relay.waits = true;
-                return Ok(0);
-            }
-            Gate::Done => return Ok(len),
-        }
-        let Ok(known) = relay.study.of(message) else { return Ok(0) };
-        let sql = message.body.strip_suffix(&[0]).unwrap_or(message.body);
-        let plan = (tag == b'Q').then(|| match &known {
-            Some(known) => self.plan_of(known),
-            None => self.plan(sql),
+        round: Option<&Round>,
+        messages: &[u8],
+    ) -> (usize, Result<(), End>) {
+        let Relay { lease, unsettled, study, confirming, .. } = relay;
+        let session =
+            &mut SendingSession { session: self, server, unsettled, study, confirming, round };
+        let (len, fed) = lease.feed(messages, session);
+        let fed = fed.map_err(|end| match end {
+            InputEnd::Goodbye => End::Terminated,
+            InputEnd::TooLong { tag, len } => End::too_large(tag, len),
+            InputEnd::Unknown(tag) => End::unknown_message(tag),
+            InputEnd::AmidCopy => End::Refused(amid_copy()),
         });
-        match self.may_run(relay, server, message, plan.as_ref()) {
-            Gate::Open => {}
-            Gate::Waits => {
-                relay.waits = true;
-                return Ok(0);
-            }
-            Gate::Done => return Ok(len),
-        }
-        let is_point = plan.as_deref().is_some_and(|plan| self.is_point(relay, server, plan, sql));
-        match plan {
-            Some(plan) => self.note_query(relay, server, &plan, sql, known.as_deref()),
-            // What it changes it changes behind its own statement's being prepared.
-            None if tag == b'B' => {
-                self.compose(relay, server, message, is_point);
-                self.note(relay, server, tag, message.body);
-                return Ok(len);
-            }
-            None => self.note(relay, server, tag, message.body),
-        }
-        self.compose(relay, server, message, is_point);
-        Ok(len)
-    }
-
-    /// Whether a Query is sent as a point statement. Not a read: the server would not tell what it
-    /// reads under another result than the one it was prepared with, and the transaction fails by
-    /// that. Nor where its names and its strings may mean something else than they do to others, or
-    /// its like has just failed in a batch: an error's position would count in what Weir has made.
-    fn is_point(&self, relay: &Relay, server: &Connection, plan: &Plan, sql: &[u8]) -> bool {
-        matches!(plan.kind, Kind::Write)
-            && !relay.within
-            && !server.script.takes_data()
-            && !relay.swayed
-            && server.status != Status::Failed
-            && !plan.is_to_go_alone(Instant::now())
-            && self.lifts(plan, sql)
-    }
-
-    /// Puts a whole message onto the server connection.
-    fn compose(
-        &mut self,
-        relay: &mut Relay,
-        server: &mut Connection,
-        message: Frame<'_>,
-        is_point: bool,
-    ) {
-        if let Some(round) = relay.rounds.back_mut().filter(|_| is_point) {
-            round.point = Some(message.body.strip_suffix(&[0]).unwrap_or(message.body).into());
-        }
-        let composed = self.composer(relay, server, |composer, out, script| {
-            if !is_point {
-                return composer.message(message, out, script);
-            }
-            let lifted = &self.front.draft.borrow().lifted;
-            composer.point(lifted, false, Fate::Restore, out, script);
-            composer.sync(out, script);
-            self.front.shared.metrics.points.inc();
-            Ok(())
-        });
-        if composed.is_err() {
-            // As a server says it, which goes on behind the next Sync.
-            self.refuse_to_run(relay, server, Why::Malformed, false);
-            return;
-        }
-        if message.tag == b'E' && relay.bound_forgets {
-            relay.forgets = true;
-            // What follows waits for its answer.
-            put_flush(&mut server.out);
-        }
+        (len, fed)
     }
 
     /// Has messages written for the server connection.
     pub(super) fn composer<T>(
         &self,
-        relay: &mut Relay,
+        with: Composing<'_>,
         server: &mut Connection,
         write: impl FnOnce(&mut Composer<'_>, &mut Vec<u8>, &mut Script) -> T,
     ) -> T {
-        let may_have_failed = relay.may_have_failed();
         let mut composer = Composer {
             names: &mut self.client.names(),
             statements: &self.front.statements,
             prepared: &mut server.prepared,
-            fresh: &mut relay.fresh,
+            fresh: with.fresh,
             changes: self.database.changes(),
             has_failed: server.status == Status::Failed,
-            may_have_failed,
+            may_have_failed: with.may_have_failed,
             found: Found::default(),
         };
         let written = write(&mut composer, &mut server.out, &mut server.script);
         self.database.count_found(&composer.found);
         written
     }
-
-    /// Whether the round at the start of the inbox is one change of data that goes out with a Sync
-    /// behind it, so that what is put in front of it has its answer with it.
-    pub(super) fn begins_with_change(&self) -> bool {
-        let is_change = |plan: &Plan| matches!(plan.kind, Kind::Write);
-        match cut(&self.inbox, usize::MAX) {
-            Cut::Query(len) => {
-                let sql = &self.inbox[frame::HEADER_BYTES..len - 1];
-                let plan = self.plan(sql);
-                is_change(&plan) && self.lifts(&plan, sql)
-            }
-            Cut::Extended(len) => {
-                let round = &self.inbox[..len];
-                let names = self.client.names();
-                let summary = summarise(round, &names, &self.database, self.scope);
-                matches!(summary, Summary::One(plan, _) if is_change(&plan))
-            }
-            _ => false,
-        }
-    }
-
-    /// A message that is too long to be held goes out as it comes. What a statement of such length
-    /// does is not looked into.
-    fn begin_long(
-        &mut self,
-        relay: &mut Relay,
-        server: &mut Connection,
-        tag: u8,
-        bytes: &[u8],
-        len: usize,
-    ) -> usize {
-        // What the server would leave out goes nowhere.
-        relay.drops = server.script.is_skipping();
-        if tag != b'd' && !relay.drops {
-            self.note_unknown(relay, server);
-            self.hide_prepared(relay, server);
-            if tag == b'Q' {
-                self.client.names().query();
-            }
-            server.script.expect(Expect::Query(Fate::Pass));
-        }
-        if !relay.drops {
-            server.out.extend_from_slice(bytes);
-        }
-        relay.through = len - bytes.len();
-        bytes.len()
-    }
 }
 
-/// Whether a message of this kind may go out now, a COPY being under way or not.
-fn goes_beside_copy(relay: &mut Relay, server: &mut Connection, tag: u8) -> Result<bool, End> {
-    let admission = server.script.admits(tag);
-    let was_flushed = std::mem::replace(&mut relay.copy_flushed, admission == Admission::Later);
-    match admission {
-        Admission::Now => Ok(true),
-        Admission::Later => {
-            // Without a Sync behind the data the server keeps its answer to an Execute.
-            if !was_flushed {
-                put_flush(&mut server.out);
-            }
-            relay.waits = true;
-            Ok(false)
-        }
-        Admission::Never => Err(End::Refused(amid_copy())),
-    }
-}
-
-/// The client says goodbye; how many bytes of what it sent are dealt with by that.
-fn farewell(relay: &mut Relay, server: &mut Connection, bytes: &[u8]) -> Result<usize, End> {
-    if relay.within || server.script.takes_data() {
-        // The server waits for more of the round as well: what came before the goodbye is done or
-        // undone there, as it would be without Weir.
-        put_terminate(&mut server.out);
-        server.broken = true;
-        relay.leaving = true;
-        return Ok(bytes.len());
-    }
-    if !relay.rounds.is_empty() || server.unsent() > 0 {
-        // What was sent before it is answered first.
-        relay.leaving = true;
-        return Ok(0);
-    }
-    Err(End::Terminated)
+/// The text of a Query.
+fn text(query: Frame<'_>) -> &[u8] {
+    query.body.strip_suffix(&[0]).unwrap_or(query.body)
 }

@@ -1,31 +1,26 @@
-//! What a server says to a client that has its connection.
+//! What is done of what a server says to a client that has its connection.
 
-use std::rc::Rc;
 use std::time::Instant;
 
-use wire::postgres::backend::{Fields, Status};
 use wire::postgres::frame::HEADER_BYTES;
 use wire::postgres::{Refusal, message, sqlstate};
+use wire::sql::Strings;
 
 use super::Relay;
-use super::state::{PortalsSway, Round};
+use super::state::Tally;
+use crate::catalogue::Unsettled;
 use crate::client::OUT_OF_STEP;
 use crate::connection::Known;
 use crate::lanes::is_for_another;
-use crate::pipeline::point_errors;
-use crate::pipeline::prepared::DOUBTFUL;
-use crate::pipeline::script::Heard;
-use crate::plan::{Kind, Leaves, Plan, Unsettles};
-use crate::session::{Session, effect};
+use crate::pipeline::lease::answer::{AnsweredRound, Arrival, Arriving};
+use crate::pipeline::lease::transaction::TransactionEnd;
+use crate::pipeline::round::Round;
+use crate::pipeline::script::{Heard, Why};
+use crate::pipeline::settings::SessionSettings;
+use crate::plan::{Kind, Leaves};
+use crate::session::Session;
 use crate::settings::Mode;
 use crate::slow::{self, Slow};
-
-/// So much of a reply is kept back while it may turn out to be an error that is for another server.
-/// A server sends nothing earlier either: that is its own buffer (`pqcomm.c`).
-const EARLY_MAX: usize = 8192;
-
-/// Changes of settings that are followed in one transaction; past that the client keeps its server.
-const PENDING_MAX: usize = 256;
 
 /// What a client hears that sends something else behind a Sync amid the data of a COPY.
 pub(super) fn amid_copy() -> Refusal {
@@ -33,272 +28,140 @@ pub(super) fn amid_copy() -> Refusal {
     Refusal::fatal(sqlstate::PROTOCOL_VIOLATION, what).hint("end the data by CopyDone or CopyFail")
 }
 
+/// A session for which its server connection says something.
+struct HearingSession<'a, 'k> {
+    session: &'a mut Session,
+    known: &'a mut Known<'k>,
+    unsettled: &'a mut Option<Unsettled>,
+    tally: &'a mut Tally,
+    elsewhere: &'a mut Option<Round>,
+}
+
+impl Arriving for HearingSession<'_, '_> {
+    fn settings(&self) -> &SessionSettings {
+        &self.session.environment.settings
+    }
+
+    fn strings(&self) -> Strings {
+        self.session.environment.scope.strings
+    }
+
+    fn is_pinned(&self) -> bool {
+        self.session.pinned
+    }
+
+    fn is_pinned_by_mode(&self) -> bool {
+        self.session.options.mode == Mode::Session
+    }
+
+    fn keeps_last_values(&self) -> bool {
+        self.session.options.keeps_last_values
+    }
+
+    fn leaves(&self) -> Leaves {
+        *self.known.leaves
+    }
+
+    fn is_restoring(&self) -> bool {
+        self.known.is_restoring()
+    }
+
+    fn is_for_another(&self, code: &[u8]) -> bool {
+        is_for_another(code, true)
+    }
+
+    fn refusal(&self, why: Why) -> Vec<u8> {
+        self.session.client.refused(why)
+    }
+
+    fn carry_out(&mut self, arrival: Arrival<'_>) {
+        let Self { session, known, elsewhere, .. } = self;
+        match arrival {
+            Arrival::Tell { early: [], bytes } => session.client.outlet.send(bytes),
+            Arrival::Tell { early, bytes } => session.client.outlet.send_parts(&[early, bytes]),
+            Arrival::TellParameter(body) => session.tell_parameter(body),
+            Arrival::NoteParameter(body) => session.is_told(body),
+            Arrival::Name(outcome) => session.client.names().heard(outcome),
+            Arrival::SettleNames => session.client.names().settle(),
+            Arrival::UndoNames => session.client.names().undo_all(),
+            Arrival::ClearNames => session.client.names().clear(),
+            Arrival::ClearPrepared => known.prepared.clear(),
+            Arrival::NextEpoch => known.prepared.next_epoch(),
+            Arrival::Pins(pins) => session.pinned = pins,
+            Arrival::Leaves(leaves) => *known.leaves = leaves,
+            Arrival::GivesUp => known.give_up(),
+            Arrival::OutOfStep => {
+                session.client.kill(Refusal::fatal(sqlstate::INTERNAL_ERROR, OUT_OF_STEP));
+            }
+            Arrival::AmidCopy => session.client.kill(amid_copy()),
+            Arrival::Error => session.database.count(|totals| totals.errors += 1),
+            Arrival::HandOver(round) => session.hand_over(elsewhere, round),
+            Arrival::Answered(answered) => session.count(self.tally, &answered),
+            Arrival::Unsettles(how) => session.database.catalogue_changed(how),
+            Arrival::ReleasesFacts => *self.unsettled = None,
+            Arrival::MayHaveChanged => session.database.may_have_changed(),
+            Arrival::Diverted(changes, holds) => session.divert_ended(changes, holds),
+            Arrival::Ended(end) => session.transaction_ended(end),
+        }
+    }
+}
+
 impl Session {
+    /// Follows from what the server has said.
     pub(super) fn hear(&mut self, relay: &mut Relay, known: &mut Known<'_>, heard: Heard<'_>) {
-        match heard {
-            Heard::Bytes(bytes) => self.tell(relay, bytes),
-            Heard::Aside(bytes) => self.tell_aside(relay, known, bytes),
-            Heard::Parameter(body) if relay.restoring => {
-                let mut out = Vec::with_capacity(body.len() + HEADER_BYTES);
-                message(&mut out, b'S', |out| out.extend_from_slice(body));
-                self.client.outlet.send(&out);
-                self.is_told(body);
-            }
-            Heard::Parameter(body) if self.is_bound(relay) => self.is_told(body),
-            Heard::Ready { swallowed: true, .. } => relay.restoring = known.is_restoring(),
-            Heard::Ready { status, swallowed: false } => {
-                self.answered(relay, known, status);
-                relay.within &= !relay.rounds.is_empty();
-                relay.told = false;
-            }
-            Heard::Completed(tag) => self.completed(relay, known, tag),
-            Heard::CopyIn { syncs, of_query } => relay.copies(syncs, of_query),
-            Heard::Unsettled { for_good } => {
-                // Nobody else ever has a connection on which an answer may still be under way.
-                self.pinned = true;
-                *known.leaves = Leaves::Lasting;
-                if for_good {
-                    known.give_up();
-                    self.client.kill(amid_copy());
-                }
-            }
-            Heard::Name(outcome) => {
-                let mut names = self.client.names();
-                names.heard(outcome);
-                if relay.request.is_none() {
-                    names.settle();
-                }
-            }
-            Heard::Refused(why) => {
-                relay.has_failed();
-                self.database.count(|totals| totals.errors += 1);
-                let said = self.client.refused(why);
-                self.tell(relay, &said);
-            }
-            Heard::LeftOut => {
-                // It and what follows it up to the Sync are one round.
-                relay.rounds.pop_front();
-                relay.has_failed();
-            }
-            Heard::Failed { body, swallowed } => self.failed(relay, known, body, swallowed),
-            Heard::PointFailed(body) => {
-                let point = relay.rounds.front_mut().and_then(|round| round.point.take());
-                let sql = point.unwrap_or_default();
-                self.tell(relay, &point_errors::restored(body, &sql, self.scope.strings));
-            }
-            Heard::Prepared(_)
-            | Heard::NotPrepared(_)
-            | Heard::Forgotten { .. }
-            | Heard::Shape(..)
-            | Heard::Parameter(_)
-            | Heard::Ignored(_)
-            | Heard::ReadyAgain(_)
-            | Heard::OwnSync => {}
-        }
+        let Relay { lease, unsettled, tally, elsewhere, .. } = relay;
+        let session = &mut HearingSession { session: self, known, unsettled, tally, elsewhere };
+        lease.hear(heard, Instant::now, session);
     }
 
-    /// Passes on what the server said, unless it may still have to be withheld.
-    fn tell(&mut self, relay: &mut Relay, bytes: &[u8]) {
-        if relay.withheld {
-            return;
-        }
-        if !relay.restores.is_empty() || relay.restoring {
-            // The end of the round, in front of which it hears what is restored.
-            return relay.held.extend_from_slice(bytes);
-        }
-        if relay.request.is_some() {
-            if relay.early.len() + bytes.len() <= EARLY_MAX {
-                return relay.early.extend_from_slice(bytes);
-            }
-            relay.request = None;
-            self.client.names().settle();
-        }
-        relay.told = !relay.rounds.is_empty();
-        if relay.early.is_empty() {
-            self.client.outlet.send(bytes);
-        } else {
-            let early = std::mem::take(&mut relay.early);
-            self.client.outlet.send_parts(&[&early, bytes]);
-        }
+    /// The client hears of a setting that is brought back for it.
+    fn tell_parameter(&mut self, body: &[u8]) {
+        let mut out = Vec::with_capacity(body.len() + HEADER_BYTES);
+        message(&mut out, b'S', |out| out.extend_from_slice(body));
+        self.client.outlet.send(&out);
+        self.is_told(body);
     }
 
-    /// Passes on what answers nothing, as a server says it to whoever is connected: to a client
-    /// that the connection is still bound to. Anybody else has nothing to do with it.
-    fn tell_aside(&mut self, relay: &Relay, known: &mut Known<'_>, bytes: &[u8]) {
-        if self.is_bound(relay) {
-            self.client.outlet.send(bytes);
-        } else {
-            known.give_up();
-        }
+    /// A round goes to the primary, since this server could not answer it.
+    pub(super) fn hand_over(&mut self, elsewhere: &mut Option<Round>, round: Round) {
+        self.front.shared.metrics.repeated.inc();
+        *elsewhere = Some(round);
+        self.only_primary = true;
     }
 
-    /// Whether the connection is the client's now.
-    fn is_bound(&self, relay: &Relay) -> bool {
-        self.pinned || relay.open || relay.within || !relay.rounds.is_empty()
-    }
-
-    /// A command was completed: what all prepared statements were is known by its tag alone, as
-    /// it is of one among several.
-    fn completed(&mut self, relay: &mut Relay, known: &mut Known<'_>, tag: &[u8]) {
-        match tag {
-            // A transaction that is prepared keeps its settings, too (`xact.c`).
-            b"COMMIT" | b"PREPARE TRANSACTION" => relay.committed = true,
-            b"DISCARD ALL" | b"DEALLOCATE ALL" => {
-                self.client.names().clear();
-                known.prepared.clear();
-            }
-            b"DEALLOCATE" => known.prepared.next_epoch(),
-            _ => {}
+    /// No transaction is open any more.
+    fn transaction_ended(&mut self, end: TransactionEnd) {
+        // What holds now of what it has set only the server knows: the client keeps it.
+        self.pinned |= end.pins;
+        if end.holds {
+            let settings = &mut self.environment.settings;
+            end.changes.into_iter().for_each(|change| settings.change(change));
+            self.environment.follow();
+            self.pinned |= self.environment.settings.pins();
+            end.listens.iter().for_each(|plan| self.listening_changed(plan));
         }
-    }
-
-    fn failed(&mut self, relay: &mut Relay, known: &mut Known<'_>, body: &[u8], swallowed: bool) {
-        relay.has_failed();
-        let Ok(fields) = Fields::read(body) else { return };
-        let code = fields.code();
-        if DOUBTFUL.contains(&code) {
-            known.prepared.next_epoch();
-        }
-        if swallowed || relay.told || relay.request.is_none() || !is_for_another(code, true) {
-            relay.dismissed |= !swallowed && fields.is_fatal();
-            self.database.count(|totals| totals.errors += u64::from(!swallowed));
-            return;
-        }
-        relay.withheld = true;
-        if code == sqlstate::READ_ONLY_TRANSACTION.as_bytes()
-            && let Some(round) = relay.rounds.front()
-        {
-            round.plans.iter().for_each(|plan| plan.refute());
-        }
-    }
-
-    /// A round was answered: what it changed holds from now on.
-    fn answered(&mut self, relay: &mut Relay, known: &mut Known<'_>, status: Status) {
-        let Some(round) = relay.rounds.pop_front() else {
-            // More answers than questions: whatever follows would be taken for another's.
-            known.give_up();
-            return self.client.kill(Refusal::fatal(sqlstate::INTERNAL_ERROR, OUT_OF_STEP));
-        };
-        let request = relay.request.take();
-        if relay.withheld {
-            relay.early.clear();
-            self.client.names().undo_all();
-            if let Some(request) = request {
-                self.front.shared.metrics.repeated.inc();
-                self.put_back(&request);
-                self.only_primary = true;
-            }
-            return;
-        }
-        self.client.names().settle();
-        relay.resets &= !relay.rounds.is_empty();
-        self.front.shared.metrics.leased.inc();
-        // The next one's time begins now, if it was sent before.
-        if let Some(next) = relay.rounds.front_mut().and_then(|next| next.asked.as_mut()) {
-            *next = Instant::now();
-        }
-        let was_open = relay.open;
-        relay.open = status != Status::Idle;
-        self.count(relay, &round);
-        relay.wrote |= round.may_have_written();
-        relay.drawn.answered(&round, relay.swayed, self.keeps_last_values);
-        for plan in &round.plans {
-            self.database.catalogue_changed(effect::unsettles(plan));
-        }
-        let discards = round.plans.iter().rposition(|plan| effect::unpins(plan));
-        if let Some(at) = discards.filter(|_| !round.failed) {
-            self.discarded(relay, known, &round, at + 1);
-        }
-        relay.tangled |= round.plans.len() > 1
-            || round.failed
-            || round.plans.iter().any(|plan| effect::tangles(plan));
-        self.divert_ended(&round.diverted, !round.failed);
-        if !round.failed {
-            let begun = round.changes.iter().map(|change| self.settings.begun_with(change));
-            relay.restores.extend(begun.filter(|begun| !begun.is_empty()));
-            relay.pending.extend(round.changes);
-            if relay.pending.len() > PENDING_MAX {
-                relay.tangled = true;
-                relay.pending.truncate(1);
-            }
-            relay.listens.extend(round.listens);
-        } else if round.may_have_committed() {
-            // What was set before that holds. It is tangled, so the client keeps its server.
-            relay.pending.extend(round.changes);
-        }
-        if !relay.open {
-            if *known.leaves != Leaves::Nothing {
-                self.database.may_have_changed();
-            }
-            if relay.swayed {
-                known.prepared.next_epoch();
-                relay.swayed = !relay.rounds.is_empty();
-            }
-            if relay.rounds.is_empty() {
-                relay.portals_sway = PortalsSway::default();
-            }
-            self.transaction_ended(relay, if was_open { None } else { Some(!round.failed) });
-        }
-    }
-
-    /// `DISCARD ALL` was done. What was sent behind it, in this round from the plan at `from` on
-    /// and in later ones, may leave something again; and some things it leaves as they are.
-    fn discarded(&mut self, relay: &Relay, known: &mut Known<'_>, round: &Round, from: usize) {
-        let later = || relay.rounds.iter();
-        let pins = round.pins(from) || later().any(|round| round.pins(0));
-        let stays = self.pinned && *known.leaves == Leaves::Lasting;
-        self.pinned = self.mode == Mode::Session || pins || stays;
-        if *known.leaves != Leaves::Lasting {
-            *known.leaves =
-                later().map(|round| round.leaves(0)).fold(round.leaves(from), Leaves::max);
-        }
-    }
-
-    /// No transaction is open any more. `holds`: whether what was changed holds, unless a COMMIT
-    /// tells.
-    fn transaction_ended(&mut self, relay: &mut Relay, holds: Option<bool>) {
-        let committed = std::mem::take(&mut relay.committed);
-        let unsettles = |plan: &Rc<Plan>| effect::unsettles(plan) >= Unsettles::Changes;
-        if !relay.rounds.iter().any(|round| round.plans.iter().any(unsettles)) {
-            relay.unsettled = None;
-        }
-        if std::mem::take(&mut relay.tangled) && !relay.pending.is_empty() {
-            // What holds now only the server knows: the client keeps it.
-            self.pinned = true;
-            relay.pending.clear();
-        }
-        if holds.unwrap_or(committed) {
-            for change in relay.pending.drain(..) {
-                self.settings.change(change);
-            }
-            self.settings_changed();
-            self.pinned |= self.settings.pins();
-            relay.listens.drain(..).for_each(|plan| self.listening_changed(&plan));
-        }
-        relay.pending.clear();
-        relay.listens.clear();
-        if std::mem::take(&mut relay.changes_logins) {
+        if end.changed_logins {
             self.front.backends.logins_changed();
         }
-        if std::mem::take(&mut relay.wrote) {
+        if end.wrote {
             self.last_write = self.front.backends.note_write();
         }
     }
 
     /// Learns how long a round ran, and counts it.
-    fn count(&self, relay: &mut Relay, round: &Round) {
+    fn count(&self, tally: &mut Tally, answered: &AnsweredRound<'_>) {
+        self.front.shared.metrics.leased.inc();
+        let round = answered.round;
         let Some(asked) = round.asked else { return };
         let ran = asked.elapsed();
-        let queued = relay.wanted.take().map(|wanted| asked.saturating_duration_since(wanted));
-        let begun = *relay.begun_at.get_or_insert(asked);
-        let ended = (!relay.open).then(|| {
-            relay.begun_at = None;
-            asked.saturating_duration_since(begun) + ran
-        });
+        let queued = tally.wanted.take().map(|wanted| asked.saturating_duration_since(wanted));
+        let begun = answered.first_round.unwrap_or(asked);
+        let took = asked.saturating_duration_since(begun) + ran;
+        let ended = Some(took).filter(|_| !answered.is_open);
         self.database.count(|totals| {
             totals.queries += 1;
             totals.query_time += ran;
-            totals.replica_queries += u64::from(relay.on_replica);
+            totals.replica_queries += u64::from(tally.on_replica);
             if let Some(took) = ended {
                 totals.transactions += 1;
                 totals.transaction_time += took;
@@ -307,8 +170,8 @@ impl Session {
         let seen = self.client.seen();
         seen.prepared.set(self.client.names().count());
         seen.pinned.set(self.pinned_by());
-        seen.in_transaction.set(relay.open.then(Instant::now));
-        if let Some(latencies) = &relay.latencies {
+        seen.in_transaction.set(answered.is_open.then(Instant::now));
+        if let Some(latencies) = &tally.latencies {
             latencies.lease.observe(queued.unwrap_or_default(), ran);
             slow::note(&self.front.slow, ran, || Slow {
                 database: &self.database,
@@ -330,7 +193,7 @@ impl Session {
 
     /// Why the client keeps its server connection beyond a transaction; empty where it doesn't.
     fn pinned_by(&self) -> &'static str {
-        match (self.pinned, self.mode) {
+        match (self.pinned, self.options.mode) {
             (false, _) => "",
             (true, Mode::Session) => "mode",
             (true, Mode::Transaction) => "state",

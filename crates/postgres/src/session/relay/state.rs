@@ -1,197 +1,42 @@
-//! What a client and its server connection are in the middle of.
+//! A client beside its server connection: what the two are in the middle of, and what that takes
+//! beside messages.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::last_values::Drawn;
 use crate::backends::Standing;
 use crate::catalogue::Unsettled;
 use crate::connection::Connection;
 use crate::metrics::BackendLatencies;
-use crate::pipeline::settings::{Change, Setting};
-use crate::plan::{Leaves, Plan};
-use crate::session::effect;
-use crate::session::listen::{Bound, Confirming, DivertedChange};
-use crate::session::study::Study;
+use crate::pipeline::lease::machine::Lease;
+use crate::pipeline::round::{OutgoingRound, Round};
+use crate::pipeline::study::Study;
+use crate::session::listen::Confirming;
 
-/// A round under way: what follows from it once it is answered.
-#[derive(Debug, Default)]
-pub(super) struct Round {
-    pub(super) plans: Vec<Rc<Plan>>,
-    /// Something in it was not looked into.
-    pub(super) unknown: bool,
-    pub(super) changes: Vec<Change>,
-    /// Those of its statements that change what the client listens to.
-    pub(super) listens: Vec<Rc<Plan>>,
-    /// The same of what the server did not get.
-    pub(super) diverted: Vec<DivertedChange>,
-    /// When it went out, or the one before it was answered.
-    pub(super) asked: Option<Instant>,
-    pub(super) failed: bool,
-    /// Those of its statements that were run as a whole as soon as they were bound, as it is.
-    pub(super) drew: Vec<Rc<Plan>>,
-    /// What others have drawn is forgotten in it.
-    pub(super) forgets_drawn: bool,
-    /// The client's text, where another one was sent for it.
-    pub(super) point: Option<Box<[u8]>>,
-}
-
-impl Round {
-    /// What was taken for the next round is a part of this one.
-    fn goes_on_with(&mut self, next: Self) {
-        let Self { plans, unknown, changes, listens, diverted, .. } = next;
-        let Self { asked, failed, drew, forgets_drawn, .. } = next;
-        self.diverted.extend(diverted);
-        self.plans.extend(plans);
-        self.unknown |= unknown;
-        self.changes.extend(changes);
-        self.listens.extend(listens);
-        self.asked = asked.or(self.asked);
-        self.failed |= failed;
-        self.drew.extend(drew);
-        self.forgets_drawn |= forgets_drawn;
-    }
-
-    /// What all of it from the plan at `from` on leaves on the connection.
-    pub(super) fn leaves(&self, from: usize) -> Leaves {
-        let unknown = if self.unknown { Leaves::Lasting } else { Leaves::Nothing };
-        let plans = self.plans.iter().skip(from);
-        plans.map(|plan| plan.effects.leaves).fold(unknown, Leaves::max)
-    }
-
-    /// Whether any of it from the plan at `from` on is for the client's own connection alone.
-    pub(super) fn pins(&self, from: usize) -> bool {
-        self.unknown || self.plans.iter().skip(from).any(|plan| effect::pins(plan))
-    }
-
-    /// Whether a part of it may hold although it has failed: of several statements one ended the
-    /// transaction that they had in common.
-    pub(super) fn may_have_committed(&self) -> bool {
-        self.plans.len() > 1 && self.plans.iter().any(|plan| effect::may_commit(plan))
-    }
-
-    /// Whether it may have changed data.
-    pub(super) fn may_have_written(&self) -> bool {
-        self.unknown || self.plans.iter().any(|plan| effect::may_write(plan))
-    }
-}
-
-/// Which portals of the open transaction are of statements that may change how what follows is
-/// read.
-#[derive(Debug, Default)]
-pub(super) struct PortalsSway {
-    unnamed: bool,
-    named: bool,
-}
-
-impl PortalsSway {
-    /// A statement that `sways` or does not was bound to a portal of this name, if it has one.
-    pub(super) fn bound(&mut self, portal: Option<&[u8]>, sways: bool) {
-        match portal {
-            Some(b"") => self.unnamed = sways,
-            _ => self.named |= sways,
-        }
-    }
-
-    /// Whether the portal of this name may be one of them.
-    pub(super) fn has(&self, portal: Option<&[u8]>) -> bool {
-        match portal {
-            Some(b"") => self.unnamed,
-            _ => self.named,
-        }
-    }
-}
-
-/// What a client and its server connection are in the middle of.
+/// A client beside its server connection.
 #[derive(Debug, Default)]
 pub(in crate::session) struct Relay {
-    /// Rounds that are not answered, the last one perhaps not whole.
-    pub(super) rounds: VecDeque<Round>,
+    /// What the two are in the middle of.
+    pub(in crate::session) lease: Lease,
+    /// The round that goes out message by message, in front of what is in the inbox.
+    pub(super) sending: Option<OutgoingRound>,
+    /// The first round, which is to be asked of the primary: nothing more goes to this server.
+    pub(super) elsewhere: Option<Round>,
     /// What the client's next message is, where it is long.
     pub(super) study: Study,
-    /// The last round goes on: its Sync has not come.
-    pub(super) within: bool,
-    /// Bytes to come of a message that goes out as it comes.
-    pub(super) through: usize,
-    /// That message goes nowhere: the server would leave it out.
-    pub(super) drops: bool,
-    /// Statements whose Parse went out in this round.
-    pub(super) fresh: Vec<u64>,
-    /// Changes of settings in the open transaction.
-    pub(super) pending: Vec<Change>,
-    /// Statements in it that change what the client listens to.
-    pub(super) listens: Vec<Rc<Plan>>,
     /// A LISTEN that the server does not get.
     pub(in crate::session) confirming: Confirming,
-    /// The client did not listen to its channel before.
-    pub(in crate::session) joined: bool,
-    /// What was bound last and the server did not get.
-    pub(in crate::session) diverted: Option<Bound>,
-    /// A transaction has written.
-    pub(super) wrote: bool,
-    /// The command that was completed last was a COMMIT.
-    pub(super) committed: bool,
-    /// A transaction is open, as of the last ReadyForQuery.
-    pub(super) open: bool,
-    /// Since when, where that is limited.
-    pub(super) since: Option<Instant>,
-    /// Bytes of the reply under way were passed on.
-    pub(super) told: bool,
-    /// What came of the first reply, while it may still be withheld.
-    pub(super) early: Vec<u8>,
-    /// The client has heard from the server itself why it closes the connection.
-    pub(super) dismissed: bool,
-    /// Something went out.
-    pub(super) begun: bool,
-    /// What the client sends waits until the server has taken more.
-    pub(super) full: bool,
-    /// It waits for answers.
-    pub(super) waits: bool,
-    /// So many are under way that the server was asked for them.
-    pub(super) flushed: bool,
-    /// What comes behind a COPY waits for its answer, for which the server was asked.
-    pub(super) copy_flushed: bool,
-    /// The client has said goodbye, and is still to have its answers.
-    pub(super) leaving: bool,
-    /// What may have been changed in the transaction's settings is not followed.
-    pub(super) tangled: bool,
-    /// Something in the transaction may have changed how what follows is read: see
-    /// [`Effects::alters_session`](crate::plan::Effects::alters_session).
-    pub(super) swayed: bool,
-    /// What the client has drawn from sequences.
-    pub(super) drawn: Drawn,
-    /// What was bound last, and to which portal, until something else comes.
-    pub(super) bound_last: Option<(Rc<Plan>, Box<[u8]>)>,
-    /// The transaction changes who may log in where, or with which settings.
-    pub(super) changes_logins: bool,
-    /// Which portals are of statements that do.
-    pub(super) portals_sway: PortalsSway,
-    /// The first round, to be asked of the primary should a replica not answer it.
-    pub(super) request: Option<Rc<[u8]>>,
-    /// Its answer is withheld.
-    pub(super) withheld: bool,
-    /// What was bound last forgets all prepared statements.
-    pub(super) bound_forgets: bool,
-    /// A statement that does was sent: until all is answered nobody knows which names there are.
-    pub(super) forgets: bool,
-    /// A statement was sent after which the server has to be given anew what the session began
-    /// with: the next round waits until it was asked for that.
-    pub(super) resets: bool,
-    /// The client has reset what it had begun with: the server, which was opened without, gets it
-    /// anew, by one Query for each of these.
-    pub(super) restores: VecDeque<Vec<Setting>>,
-    /// One is under way, and the client hears what it changes. What the client asks next waits: it
-    /// would be read without, should the server refuse it.
-    pub(super) restoring: bool,
-    /// What the client hears behind that.
-    pub(super) held: Vec<u8>,
     /// A statement that changes the catalogue went out, and its transaction has not ended.
     pub(super) unsettled: Option<Unsettled>,
+    /// What the client's rounds are counted by.
+    pub(super) tally: Tally,
+}
+
+/// What the rounds of a client on a server connection are counted by.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
     /// Since when the first round wants a server, until it is answered.
     pub(super) wanted: Option<Instant>,
-    /// When the transaction's first round went out.
-    pub(super) begun_at: Option<Instant>,
     /// The server is a replica.
     pub(super) on_replica: bool,
     /// How long rounds take there.
@@ -202,115 +47,31 @@ impl Relay {
     /// Of a client whose first round wants a server since `wanted`, and could be asked elsewhere as
     /// `request`.
     pub(super) fn new(
-        request: Option<Rc<[u8]>>,
+        request: Option<Round>,
         wanted: Instant,
         server: &Connection,
         latencies: Rc<BackendLatencies>,
     ) -> Self {
-        Self {
-            request,
+        let tally = Tally {
             wanted: Some(wanted),
             on_replica: server.backend.standing() == Standing::Replica,
             latencies: Some(latencies),
-            ..Self::default()
-        }
+        };
+        Self { lease: Lease::new(request), tally, ..Self::default() }
     }
 
-    /// Whether the server connection could serve somebody else.
-    pub(super) fn is_over(&self, server: &Connection) -> bool {
-        self.is_quiet() && server.is_free()
+    /// Whether a round is going out, in front of what is in the inbox.
+    pub(in crate::session) fn is_sending(&self) -> bool {
+        self.sending.is_some()
+    }
+
+    /// The round that is to be looked at once more, if there is one.
+    pub(super) fn left_over(self) -> Option<Round> {
+        self.elsewhere.or_else(|| self.sending?.into_rest())
     }
 
     /// Whether the client's next message may go out before what went out is answered.
     pub(super) fn takes_more(&self, pinned: bool, server: &Connection) -> bool {
-        self.within
-            || self.through > 0
-            || server.script.takes_data()
-            || (!self.restoring
-                && (self.rounds.is_empty() || ((self.open || pinned) && !self.resets)))
-    }
-
-    /// The server did not bring back these, which were asked for together: they are asked for one
-    /// by one. The one that was asked for alone is returned.
-    pub(super) fn is_not_restored(&mut self, mut begun: Vec<Setting>) -> Option<Setting> {
-        if begun.len() == 1 {
-            return begun.pop();
-        }
-        for setting in begun.into_iter().rev() {
-            self.restores.push_front(vec![setting]);
-        }
-        None
-    }
-
-    /// The server waits for the data of a COPY, with so many Syncs amid it: none of them has ended
-    /// a round. A Query's has ended all the same, and an Execute's goes on.
-    pub(super) fn copies(&mut self, syncs: u64, of_query: bool) {
-        for _ in 0..syncs {
-            let next = self.rounds.remove(1);
-            match (self.rounds.front_mut(), next) {
-                _ if of_query => {}
-                (Some(round), Some(next)) => round.goes_on_with(next),
-                _ => self.within = true,
-            }
-        }
-    }
-
-    /// Whether the client has asked for nothing that is not answered.
-    pub(in crate::session) fn is_quiet(&self) -> bool {
-        self.rounds.is_empty() && !self.within && self.through == 0
-    }
-
-    /// Whether a transaction may be open that fails, or has failed, by a round under way.
-    pub(super) fn may_have_failed(&self) -> bool {
-        let begins =
-            |round: &Round| round.unknown || round.plans.iter().any(|plan| effect::begins(plan));
-        !self.is_first() && (self.open || self.rounds.iter().any(begins))
-    }
-
-    /// Whether all rounds but the one that goes on are answered.
-    pub(in crate::session) fn is_first(&self) -> bool {
-        self.rounds.len() <= usize::from(self.within)
-    }
-
-    /// Whether the round that goes on has run a statement.
-    pub(in crate::session) fn has_run(&self) -> bool {
-        self.rounds.back().is_some_and(|round| !round.plans.is_empty())
-    }
-
-    /// Whether a transaction is open.
-    pub(in crate::session) fn is_open(&self) -> bool {
-        self.open
-    }
-
-    /// Whether the transaction goes on behind the round that was sent last, whatever becomes of
-    /// that, or has failed.
-    pub(super) fn goes_on(&self) -> bool {
-        let ends =
-            |round: &Round| round.unknown || round.plans.iter().any(|plan| effect::ends(plan));
-        self.open && !self.rounds.iter().any(ends)
-    }
-
-    /// A change of what the client listens to is Weir's own matter, and holds if the round does.
-    pub(in crate::session) fn diverts(&mut self, change: DivertedChange) {
-        self.round().diverted.push(change);
-    }
-
-    /// An error came.
-    pub(super) fn has_failed(&mut self) {
-        if let Some(round) = self.rounds.front_mut() {
-            round.failed = true;
-        }
-    }
-
-    pub(super) fn round(&mut self) -> &mut Round {
-        self.begun = true;
-        if !self.within || self.rounds.is_empty() {
-            self.rounds.push_back(Round::default());
-            self.within = true;
-            self.drawn.is_used();
-        }
-        // There is one: it was just pushed, or is under way.
-        let last = self.rounds.len() - 1;
-        &mut self.rounds[last]
+        self.lease.takes_more(pinned, server.script.takes_data())
     }
 }

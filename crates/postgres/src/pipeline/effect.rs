@@ -6,7 +6,7 @@ use crate::pipeline::settings::Change;
 use crate::plan::{Contains, Deallocate, Discard, Kind, Plan, SettingChange, Unsettles};
 
 /// Whether it may have changed data.
-pub(super) fn may_write(plan: &Plan) -> bool {
+pub fn may_write(plan: &Plan) -> bool {
     match &plan.kind {
         kind if kind.is_harmless() => false,
         Kind::Set(_)
@@ -21,7 +21,7 @@ pub(super) fn may_write(plan: &Plan) -> bool {
 }
 
 /// Whether it leaves something on its server connection that cannot be carried to another.
-pub(super) fn pins(plan: &Plan) -> bool {
+pub fn pins(plan: &Plan) -> bool {
     match &plan.kind {
         Kind::Pins(_) | Kind::Listen(_) => true,
         Kind::Set(SettingChange::Characteristics) => true,
@@ -33,17 +33,17 @@ pub(super) fn pins(plan: &Plan) -> bool {
 }
 
 /// Whether it changes what the session listens to.
-pub(super) fn listens(plan: &Rc<Plan>) -> bool {
+pub fn listens(plan: &Rc<Plan>) -> bool {
     matches!(plan.kind, Kind::Listen(_) | Kind::Unlisten(_) | Kind::Discard(Discard::All))
 }
 
 /// Whether it frees the server connection of all that a session has left on it.
-pub(super) fn unpins(plan: &Plan) -> bool {
+pub fn unpins(plan: &Plan) -> bool {
     matches!(plan.kind, Kind::Discard(Discard::All))
 }
 
 /// Whether all prepared statements are gone after it, or may be.
-pub(super) fn forgets(plan: &Plan) -> bool {
+pub fn forgets(plan: &Plan) -> bool {
     match &plan.kind {
         Kind::Discard(Discard::All) | Kind::Deallocate(Deallocate::All) => true,
         Kind::Several(contains) => contains.has(Contains::FORGETS),
@@ -52,7 +52,7 @@ pub(super) fn forgets(plan: &Plan) -> bool {
 }
 
 /// Whether settings that were changed before it in the transaction may be others after it.
-pub(super) fn tangles(plan: &Plan) -> bool {
+pub fn tangles(plan: &Plan) -> bool {
     match &plan.kind {
         Kind::RollbackTo | Kind::Commit { chain: true } | Kind::Rollback { chain: true } => true,
         Kind::Several(contains) => contains.has(Contains::TRANSACTION),
@@ -61,7 +61,7 @@ pub(super) fn tangles(plan: &Plan) -> bool {
 }
 
 /// Whether it ends the transaction, or goes back in it: what was set for it alone is not any more.
-pub(super) fn ends(plan: &Plan) -> bool {
+pub fn ends(plan: &Plan) -> bool {
     match &plan.kind {
         Kind::Commit { .. } | Kind::Rollback { .. } | Kind::RollbackTo => true,
         Kind::PrepareTransaction => true,
@@ -71,7 +71,7 @@ pub(super) fn ends(plan: &Plan) -> bool {
 }
 
 /// Whether a transaction may be open behind it that was not before.
-pub(super) fn begins(plan: &Plan) -> bool {
+pub fn begins(plan: &Plan) -> bool {
     match &plan.kind {
         Kind::Begin(_) | Kind::Commit { chain: true } | Kind::Rollback { chain: true } => true,
         Kind::Several(contains) => contains.has(Contains::TRANSACTION),
@@ -82,7 +82,7 @@ pub(super) fn begins(plan: &Plan) -> bool {
 /// Whether what ran before it in one round may be committed by it: nothing can take that back. A
 /// procedure may commit, and what runs in no transaction's block commits at once (`postgres.c`,
 /// `finish_xact_command`).
-pub(super) fn may_commit(plan: &Plan) -> bool {
+pub fn may_commit(plan: &Plan) -> bool {
     !matches!(
         &plan.kind,
         Kind::Empty
@@ -104,7 +104,7 @@ pub(super) fn may_commit(plan: &Plan) -> bool {
 }
 
 /// What it does to the catalogue.
-pub(super) fn unsettles(plan: &Plan) -> Unsettles {
+pub fn unsettles(plan: &Plan) -> Unsettles {
     match &plan.kind {
         Kind::Ddl(how) => *how,
         Kind::Several(contains) if contains.has(Contains::CODE) => Unsettles::Code,
@@ -115,7 +115,7 @@ pub(super) fn unsettles(plan: &Plan) -> Unsettles {
 }
 
 /// What it changes in the session's settings.
-pub(super) fn change(plan: &Rc<Plan>) -> Option<Change> {
+pub fn change(plan: &Rc<Plan>) -> Option<Change> {
     match &plan.kind {
         Kind::Set(SettingChange::Session { name, value: Some(value) }) => {
             Some(Change::Set(name.to_string(), value.to_string()))

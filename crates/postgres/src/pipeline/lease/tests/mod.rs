@@ -1,0 +1,5 @@
+//! A lease as a whole, beside a model of a server.
+
+mod orders;
+mod server;
+mod through;
