@@ -19,6 +19,7 @@ mod listening;
 mod literals;
 mod long_texts;
 mod malformed;
+mod marks;
 mod names;
 mod operating;
 mod own_session;

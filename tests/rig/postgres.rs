@@ -130,7 +130,12 @@ impl Cluster {
         let Some(process) = self.process.take() else { return };
         // Stopped, it neither starts nor reaps any, so that each id is still that of a child.
         process.signal(Signal::STOP);
+        let children = children::all(process.id());
         children::signal(process.id(), Signal::KILL);
+        drop(process);
+        // While one of them has the shared memory, no server starts in its place.
+        let all_ended = || children.iter().all(|child| children::has_ended(*child));
+        wait::until("PostgreSQL's processes end", wait::LONG, all_ended);
     }
 
     /// An orderly stop that disconnects clients (`fast`).

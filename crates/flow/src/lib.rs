@@ -32,6 +32,7 @@
 //     service/again.rs
 //   requests are held back by a `PAUSE`, or refused because they take too much memory:
 //     service/pause.rs, service/holding.rs
+//   a commit shares a mark with others, and what a mark covers: barrier/state.rs
 //   a login is slowed: logins/slowing.rs; redis/src/session/login.rs and
 //     postgres/src/shared/logins.rs act on it
 //   a client's next requests wait while its earlier ones move to another server:
@@ -47,13 +48,14 @@
 //   workers, unix, tcp: where it is served
 //   service: the whole way of a request that rides a lane
 //   answers, lanes: a client's answers in order, and the lanes that are alike
-//   pool, lane, outlet, poll_set: connections of many, and to one
+//   pool, lane, barrier, outlet, poll_set: connections of many, to one, and what waits for others
 //   dial: how one is reached
 //   health, stream, progress, tls
 //   buffer, scratch, drain, limit, logins, rate, backoff, clock, memory, nofile
 
 pub mod answers;
 pub mod backoff;
+pub mod barrier;
 mod buffer;
 pub mod clock;
 pub mod dial;

@@ -19,6 +19,8 @@
 //     busy
 //   a connection must be cleaned for its next client: plan/leaves.rs
 //   who is the primary: backends/roles.rs
+//   the answer of a commit that many share waits for a mark: commit/need.rs; commit/mark.rs says
+//     what a mark proves
 //   a client is let in: door.rs; auth/client.rs has the conversation
 //   whom a cancel of PostgreSQL's reaches: shared.rs finds the client's worker, worker.rs its
 //     lane or lease, server/cancel.rs tells the server
@@ -43,6 +45,7 @@
 //   auth: proving who somebody is
 //   metrics: what is counted
 //   pipeline: what a client's messages become on a connection that others use too
+//   commit: when a commit that many share is told
 //   plan: what a statement is and does
 //   settings
 
@@ -51,6 +54,7 @@ pub mod backends;
 mod batches;
 mod catalogue;
 mod client;
+pub mod commit;
 mod connection;
 pub mod console;
 mod database;

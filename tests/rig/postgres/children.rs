@@ -9,8 +9,17 @@ pub(super) fn signal(of: u32, signal: Signal) {
     }
 }
 
+/// Whether a process has ended, be it that nobody has taken note of that yet.
+pub(super) fn has_ended(id: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero()));
+    // proc(5): a process that is dead holds nothing any more.
+    stat.ok().is_none_or(|stat| {
+        stat.rsplit_once(") ").is_none_or(|(_, after)| after.starts_with(['Z', 'X']))
+    })
+}
+
 /// The children of process `of`, as the kernel knows them.
-fn all(of: u32) -> Vec<Pid> {
+pub(super) fn all(of: u32) -> Vec<Pid> {
     let entries = std::fs::read_dir("/proc").expect("/proc is mounted");
     let children = entries.flatten().filter_map(|entry| {
         let id: i32 = entry.file_name().to_str()?.parse().ok()?;
