@@ -49,15 +49,10 @@ impl TableReader {
 impl AskedMember {
     fn hear(self, answer: MemberAnswer) -> Result<(), String> {
         let Self { reader, asked, place } = self;
-        let fit = reader.placement.hear(&reader.backend, (asked, place), answer);
-        match fit {
-            Err(_) if reader.for_notes => {
-                match reader.placement.is_fit_for_notes(&reader.backend) {
-                    Err(Unfit::Differs(words)) => Err(words),
-                    Ok(()) | Err(Unfit::NotRead) => Ok(()),
-                }
-            }
-            fit => fit,
+        match reader.placement.hear(&reader.backend, (asked, place), answer) {
+            Some(heard) if reader.for_notes => heard.fit_for_notes(),
+            Some(heard) => heard.fit(),
+            None => Ok(()),
         }
     }
 }

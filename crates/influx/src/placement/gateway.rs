@@ -62,8 +62,8 @@ struct HeardMembers {
 }
 
 /// What keeps a member from being used, by what it has answered last.
-#[derive(Debug)]
-struct Fitness {
+#[derive(Clone, Debug)]
+pub struct Fitness {
     /// When it was asked.
     asked: Instant,
     by_table: Result<MemberState, String>,
@@ -108,12 +108,20 @@ pub enum PlacementError {
 }
 
 impl Fitness {
-    fn fit(&self) -> Result<(), String> {
+    /// Whether the member may be given points and be asked.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn fit(&self) -> Result<(), String> {
         self.by_table.clone().and_then(MemberState::in_force)?;
         self.by_notes.clone()
     }
 
-    fn fit_for_notes(&self) -> Result<(), String> {
+    /// Whether the member may be given notes.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn fit_for_notes(&self) -> Result<(), String> {
         self.by_table.clone()?;
         self.by_notes.clone()
     }
@@ -206,26 +214,26 @@ impl Placement {
     }
 
     /// Takes what a member has answered that was asked for its table at `asked`, when its place in
-    /// the journal was `place`.
-    ///
-    /// # Errors
-    /// What keeps it from being given points and from being asked, in words.
+    /// the journal was `place`: what that says of the server that gave the answer. `None` where
+    /// points are not shared out.
     pub fn hear(
         &self,
         member: &str,
         (asked, place): (Instant, JournalPlace),
         answer: MemberAnswer,
-    ) -> Result<(), String> {
-        let Some(file) = self.file.load_full() else { return Ok(()) };
+    ) -> Option<Fitness> {
+        let file = self.file.load_full()?;
         let mut members = self.lock();
         let HeardMembers { tables, fitness, .. } = &mut *members;
-        // An answer that was overtaken by a later one says nothing of now.
+        // An answer that was overtaken by a later one says nothing of now. But the later one may be
+        // of another server, as behind a URL that was changed: of its own it says all.
         if let Some(later) = fitness.get(member).filter(|heard| heard.asked > asked) {
-            return later.fit();
+            let by_own = check_server(&file.written, tables.clone(), member, answer);
+            return Some(Fitness { by_table: by_own.and(later.by_table.clone()), ..later.clone() });
         }
         let mut by_notes = Ok(());
         let (is_news, by_table) = match answer {
-            MemberAnswer::Error(words) => (false, Err(format!("its table can't be read: {words}"))),
+            MemberAnswer::Error(words) => (false, Err(unreadable(&words))),
             MemberAnswer::Nothing => {
                 let is_news = tables.remove(member).is_some();
                 (is_news, check_member(&file.written, tables, member))
@@ -237,16 +245,15 @@ impl Placement {
                 (is_news, check_member(&file.written, tables, member))
             }
         };
-        let fitness_of = Fitness { asked, by_table, by_notes };
-        let fit = fitness_of.fit();
-        fitness.insert(member.to_owned(), fitness_of);
+        let heard = Fitness { asked, by_table, by_notes };
+        fitness.insert(member.to_owned(), heard.clone());
         if is_news {
             self.agree(&file, &members);
         }
         if self.notes.is_taken_twice() {
             self.more_agreed.notify_one();
         }
-        fit
+        Some(heard)
     }
 
     /// Whether a backend may be given points and be asked; one in no set may always.
@@ -370,4 +377,23 @@ impl Placement {
         // No one panics while holding it, and what it guards is whole at any time.
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a member's answer alone says of the server that gave it, beside the `tables` of others.
+fn check_server(
+    file: &WrittenTable,
+    mut tables: MemberTables,
+    member: &str,
+    answer: MemberAnswer,
+) -> Result<MemberState, String> {
+    match answer {
+        MemberAnswer::Error(words) => return Err(unreadable(&words)),
+        MemberAnswer::Nothing => drop(tables.remove(member)),
+        MemberAnswer::Table(table, _) => drop(tables.insert(member.to_owned(), *table)),
+    }
+    check_member(file, &tables, member)
+}
+
+fn unreadable(words: &str) -> String {
+    format!("its table can't be read: {words}")
 }

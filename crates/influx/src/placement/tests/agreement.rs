@@ -157,7 +157,8 @@ impl Gateway {
     fn hear(&self, table: MemberTable) {
         let member = table.member.clone();
         let answer = MemberAnswer::Table(Box::new(table), MemberNotes::new());
-        self.placement.hear(&member, (Instant::now(), JournalPlace::default()), answer).unwrap();
+        let asked = (Instant::now(), JournalPlace::default());
+        self.placement.hear(&member, asked, answer).unwrap().fit().unwrap();
     }
 
     fn periods(&self) -> usize {
@@ -221,7 +222,8 @@ fn a_member_takes_its_own_lines_as_far_as_all_agree() {
     let (table, _) = written("[[placement]]\nsets = [\"a\", \"b\"]", &["a", "b"]);
     let long_ago = Instant::now().checked_sub(Duration::from_secs(3601)).unwrap();
     let answer = MemberAnswer::Table(Box::new(on("a", &table, 1)), MemberNotes::new());
-    placement.hear("a", (long_ago, JournalPlace::default()), answer).unwrap();
+    let asked = (long_ago, JournalPlace::default());
+    placement.hear("a", asked, answer).unwrap().fit().unwrap();
     assert_eq!(placement.is_fit("a"), Err(Unfit::NotRead));
     gateway.hear(on("a", &table, 1));
     placement.keep_agreed().unwrap();
@@ -261,4 +263,29 @@ fn a_period_begins_behind_whatever_any_period_let_be_taken() {
     let far = format!("{FIRST}future-max = \"90d\"\n");
     let error = file(&[&far, LATER, OTHER]).may_be_added(2, NOW_NS, TEN_S).unwrap_err().to_string();
     assert!(error.contains("begins too early"), "{error}");
+}
+
+#[test]
+fn a_server_is_judged_by_its_own_answer_though_another_one_answered_later() {
+    let gateway = Gateway::new();
+    gateway.put("[[placement]]\nsets = [\"a\", \"b\"]");
+    let (table, _) = written("[[placement]]\nsets = [\"a\", \"b\"]", &["a", "b"]);
+    let placement = &gateway.placement;
+    // A connection to the server of before the URLs were swapped answers last.
+    let early = (Instant::now(), JournalPlace::default());
+    gateway.hear(on("b", &table, 1));
+    gateway.hear(on("a", &table, 1));
+    let others = || MemberAnswer::Table(Box::new(on("b", &table, 1)), MemberNotes::new());
+    for (answer, why) in [
+        (others(), "is the member \"b\""),
+        (MemberAnswer::Nothing, "no table yet"),
+        (MemberAnswer::Error("no right".to_owned()), "can't be read: no right"),
+    ] {
+        let heard = placement.hear("a", early, answer).unwrap();
+        assert!(heard.fit().unwrap_err().contains(why), "{why}");
+        assert!(heard.fit_for_notes().unwrap_err().contains(why), "{why}");
+        assert!(placement.is_fit("a").is_ok(), "what was heard last holds: {why}");
+    }
+    let own = MemberAnswer::Table(Box::new(on("a", &table, 1)), MemberNotes::new());
+    placement.hear("a", early, own).unwrap().fit().unwrap();
 }

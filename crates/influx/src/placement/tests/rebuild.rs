@@ -243,7 +243,8 @@ fn a_member_that_is_rebuilt_is_given_notes_and_nothing_else() {
     let asked = Instant::now();
     let hear = |asked: Instant, table: MemberTable, note: Option<Note>| {
         let notes = note.map(|note| (own.clone(), note)).into_iter().collect();
-        placement.hear("a", (asked, place), MemberAnswer::Table(Box::new(table), notes))
+        let answer = MemberAnswer::Table(Box::new(table), notes);
+        placement.hear("a", (asked, place), answer).unwrap().fit()
     };
     let mine = |position| {
         let line = placement.notes().next("a", note(position, None).progress).unwrap().line;
