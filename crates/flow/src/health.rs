@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use watch::metrics::{Counter, Gauge};
 
 use crate::backoff::Backoff;
@@ -126,7 +126,7 @@ impl Breaker {
         if self.state() == State::Closed {
             return true;
         }
-        let mut inner = self.lock();
+        let mut inner = self.0.inner.lock();
         if inner.state == State::Closed {
             return true;
         }
@@ -143,7 +143,7 @@ impl Breaker {
         if self.state() == State::Closed {
             return Duration::ZERO;
         }
-        let inner = self.lock();
+        let inner = self.0.inner.lock();
         match inner.state {
             State::Closed => Duration::ZERO,
             State::HalfOpen | State::Open => inner.until.saturating_duration_since(now),
@@ -152,7 +152,7 @@ impl Breaker {
 
     /// The backend answered: closes the breaker.
     pub fn success(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.0.inner.lock();
         inner.failures = 0;
         inner.backoff.reset();
         if inner.state != State::Closed {
@@ -166,7 +166,7 @@ impl Breaker {
     /// reason, so that answers that were under way do not lengthen the wait.
     pub fn failure(&self, reason: &str) {
         let now = Instant::now();
-        let mut inner = self.lock();
+        let mut inner = self.0.inner.lock();
         inner.failures = inner.failures.saturating_add(1);
         let same = inner.last.as_ref().filter(|last| *last.reason == *reason);
         let reason: Arc<str> = same.map_or_else(|| reason.into(), |last| Arc::clone(&last.reason));
@@ -200,7 +200,7 @@ impl Breaker {
 
     /// What went wrong last, also when the backend answers again.
     pub fn last_failure(&self) -> Option<Failure> {
-        self.lock().last.clone()
+        self.0.inner.lock().last.clone()
     }
 
     /// The backend's name in the settings.
@@ -212,10 +212,6 @@ impl Breaker {
         inner.state = state;
         self.0.state.store(state as u8, Ordering::Release);
         self.0.shown.state.set(i64::from(state as u8));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.inner.lock()
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use watch::metrics::{Counter, Gauge, Registry};
 
 use ejections::Ejections;
@@ -128,7 +128,7 @@ impl Health {
 
     /// Another server has this number from now on. One that may never have keys is not ejected.
     pub fn is_new(&self, server: usize, name: &str, may_have_keys: bool) {
-        let known = &mut *self.lock();
+        let known = &mut *self.known.lock();
         let counts = Counts::new(&self.pool, known.shown(name), &self.registry);
         match known.counts.get_mut(server) {
             Some(former) => *former = counts,
@@ -141,7 +141,7 @@ impl Health {
 
     /// A server belongs to the pool no more: it has no keys that another one could have.
     pub fn leaves(&self, server: usize) {
-        let known = &mut *self.lock();
+        let known = &mut *self.known.lock();
         let Some(counts) = known.counts.get_mut(server) else { return };
         counts.has_left = true;
         counts.ejected.set(0);
@@ -154,7 +154,7 @@ impl Health {
 
     /// A server has failed a worker, in these words.
     pub fn failed(&self, server: usize, worker: usize, words: &str) {
-        let known = &mut *self.lock();
+        let known = &mut *self.known.lock();
         let Some(counts) = known.counts.get(server) else { return };
         counts.failures.inc();
         if let Some(wrong) = known.wrong.get_mut(server) {
@@ -169,7 +169,7 @@ impl Health {
 
     /// A worker has reached a server, which answered; `words` where it refused.
     pub fn reached(&self, server: usize, worker: usize, words: Option<&str>) {
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         known.ejections.reached(server, worker);
         if let Some(wrong) = known.wrong.get_mut(server) {
             *wrong = words.map(|words| words.chars().take(WORDS_MAX).collect());
@@ -178,7 +178,7 @@ impl Health {
 
     /// Puts another rule in force.
     pub fn set_rule(&self, rule: Option<Rule>) {
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         if known.ejections.set_rule(rule) {
             self.changed(&known);
         }
@@ -189,7 +189,7 @@ impl Health {
     pub fn changes(&self) -> u64 {
         let next = self.next.load(Ordering::Relaxed);
         if next != NEVER && self.millis() >= next {
-            let mut known = self.lock();
+            let mut known = self.known.lock();
             if known.ejections.look(Instant::now()) {
                 self.changed(&known);
             }
@@ -199,14 +199,14 @@ impl Health {
 
     /// Which servers have keys.
     pub fn live(&self) -> Vec<bool> {
-        let known = self.lock();
+        let known = self.known.lock();
         (0..known.counts.len()).map(|server| known.ejections.is_in(server)).collect()
     }
 
     /// How a server is.
     pub fn state(&self, server: usize) -> State {
         self.changes();
-        let known = self.lock();
+        let known = self.known.lock();
         let until = known.ejections.until(server);
         State {
             ejected: until.map(|until| until.saturating_duration_since(Instant::now())),
@@ -234,9 +234,5 @@ impl Health {
 
     fn millis(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(NEVER)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HealthOfServers> {
-        self.known.lock()
     }
 }

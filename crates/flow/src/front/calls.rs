@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 /// Calls that wait for a worker; each is dealt with at once.
@@ -21,19 +21,19 @@ impl<C> Calls<C> {
     /// What a worker is asked by other threads, until it [leaves](Self::leave).
     pub fn attend(&self, worker: usize) -> mpsc::Receiver<C> {
         let (sender, calls) = mpsc::channel(WAITING_MAX);
-        self.lock().insert(worker, sender);
+        self.0.lock().insert(worker, sender);
         calls
     }
 
     /// Nobody asks this worker for anything any more; what it attends to ends.
     pub fn leave(&self, worker: usize) {
-        self.lock().remove(&worker);
+        self.0.lock().remove(&worker);
     }
 
     /// Asks a worker for something. One that has so many calls before it is standing still, which
     /// the watchdog reports.
     pub fn ask(&self, worker: usize, call: C) {
-        if let Some(calls) = self.lock().get(&worker) {
+        if let Some(calls) = self.0.lock().get(&worker) {
             let _ = calls.try_send(call);
         }
     }
@@ -55,11 +55,7 @@ impl<C> Calls<C> {
         &self,
         call: impl Fn(oneshot::Sender<T>) -> C,
     ) -> Vec<oneshot::Receiver<T>> {
-        let workers: Vec<usize> = self.lock().keys().copied().collect();
+        let workers: Vec<usize> = self.0.lock().keys().copied().collect();
         workers.into_iter().map(|worker| self.asked(worker, &call)).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, mpsc::Sender<C>>> {
-        self.0.lock()
     }
 }

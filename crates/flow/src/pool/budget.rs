@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::limit::{Limit, Permit};
@@ -77,13 +77,9 @@ impl Budget {
         self.0.wanted.load(Ordering::Relaxed)
     }
 
-    fn locked(&self) -> MutexGuard<'_, Pools> {
-        self.0.pools.lock()
-    }
-
     /// A pool's number here; that of one that is gone is used again.
     fn join(&self, pool: &Arc<Notify>) -> usize {
-        let mut pools = self.locked();
+        let mut pools = self.0.pools.lock();
         let pool = Arc::downgrade(pool);
         let gone = pools.all.iter().position(|pool| pool.strong_count() == 0);
         match gone.and_then(|at| Some((at, pools.all.get_mut(at)?))) {
@@ -99,16 +95,16 @@ impl Budget {
     }
 
     fn tell_all(&self) {
-        let pools = self.locked();
+        let pools = self.0.pools.lock();
         pools.all.iter().filter_map(Weak::upgrade).for_each(|pool| pool.notify_one());
     }
 
     fn pools(&self) -> usize {
-        self.locked().all.iter().filter(|pool| pool.strong_count() > 0).count().max(1)
+        self.0.pools.lock().all.iter().filter(|pool| pool.strong_count() > 0).count().max(1)
     }
 
     fn want(&self, pool: usize) {
-        let mut pools = self.locked();
+        let mut pools = self.0.pools.lock();
         pools.stuck.push_back(pool);
         if self.0.wanted.fetch_add(1, Ordering::Relaxed) == 0 {
             self.note_since();
@@ -120,7 +116,7 @@ impl Budget {
     /// Whoever else waits has the patience of one who has just begun: the connection that became
     /// free would be taken away again at once.
     fn want_no_more(&self, pool: usize) {
-        let mut pools = self.locked();
+        let mut pools = self.0.pools.lock();
         pools.stuck.retain(|stuck| *stuck != pool);
         self.note_since();
         self.0.wanted.fetch_sub(1, Ordering::Relaxed);
@@ -130,14 +126,14 @@ impl Budget {
 
     /// Moves a pool that got something behind the others that wait.
     fn had_turn(&self, pool: usize) {
-        let mut pools = self.locked();
+        let mut pools = self.0.pools.lock();
         pools.stuck.retain(|stuck| *stuck != pool);
         pools.stuck.push_back(pool);
         self.note_since();
     }
 
     fn is_first(&self, pool: usize) -> bool {
-        self.locked().stuck.front() == Some(&pool)
+        self.0.pools.lock().stuck.front() == Some(&pool)
     }
 
     fn note_since(&self) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use wire::resp::Command;
 
@@ -35,7 +35,7 @@ impl Monitors {
     /// A client watches from now on, by its number in the process.
     pub fn enter(&self, id: u64) -> Watcher {
         let (sender, lines) = mpsc::channel(BEHIND_MAX);
-        let mut all = self.lock();
+        let mut all = self.all.lock();
         all.push((id, sender));
         self.any.store(true, Ordering::Relaxed);
         Watcher(lines)
@@ -43,7 +43,7 @@ impl Monitors {
 
     /// A client watches no more.
     pub fn leave(&self, id: u64) {
-        let mut all = self.lock();
+        let mut all = self.all.lock();
         all.retain(|(of, _)| *of != id);
         self.any.store(!all.is_empty(), Ordering::Relaxed);
     }
@@ -68,13 +68,9 @@ impl Monitors {
         }
         line.push_str("\r\n");
         let line: Line = line.into_bytes().into();
-        let mut all = self.lock();
+        let mut all = self.all.lock();
         all.retain(|(_, watcher)| watcher.try_send(Arc::clone(&line)).is_ok());
         self.any.store(!all.is_empty(), Ordering::Relaxed);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<(u64, mpsc::Sender<Line>)>> {
-        self.all.lock()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use wire::resp::Command;
 
 use super::{Card, keys_of};
@@ -61,7 +61,7 @@ impl SlowLog {
         if more > 0 {
             words.push(format!("... ({more} more arguments)"));
         }
-        let mut kept = self.lock();
+        let mut kept = self.0.lock();
         let slow = Slow {
             id: kept.next,
             at: SystemTime::now(),
@@ -79,12 +79,12 @@ impl SlowLog {
 
     /// So many of them, the newest first.
     pub fn newest(&self, count: usize) -> Vec<Slow> {
-        self.lock().all.iter().take(count).cloned().collect()
+        self.0.lock().all.iter().take(count).cloned().collect()
     }
 
     /// How many are kept.
     pub fn len(&self) -> usize {
-        self.lock().all.len()
+        self.0.lock().all.len()
     }
 
     /// Whether there are none.
@@ -94,17 +94,13 @@ impl SlowLog {
 
     /// The longest since the last [`clear`](Self::clear).
     pub fn longest(&self) -> Duration {
-        self.lock().longest
+        self.0.lock().longest
     }
 
     /// Forgets all commands, and the longest time.
     pub fn clear(&self) {
-        let mut kept = self.lock();
+        let mut kept = self.0.lock();
         (kept.all, kept.longest) = (VecDeque::new(), Duration::ZERO);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SlowCommands> {
-        self.0.lock()
     }
 }
 
