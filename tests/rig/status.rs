@@ -14,7 +14,8 @@ pub struct Account {
     pub dead_lettered: u64,
     /// Points given up for want of room, or lost by damage.
     pub dropped: u64,
-    /// Points that other sets of its cluster have.
+    /// Points that other sets of its cluster have; none in a Weir from before there were sets,
+    /// which `--beside` may be given.
     pub elsewhere: u64,
     /// Points it is still to be sent.
     pub waiting: u64,
@@ -38,7 +39,7 @@ impl Account {
             delivered: number("delivered"),
             dead_lettered: number("dead_lettered"),
             dropped: number("dropped") + number("dropped_oldest") + number("dropped_damaged"),
-            elsewhere: number("elsewhere"),
+            elsewhere: cursor["elsewhere"].as_u64().unwrap_or_default(),
             waiting: cursor["waiting"]["items"].as_u64().unwrap_or(u64::MAX),
             waiting_statements: cursor["waiting"]["controls"].as_u64().unwrap_or(u64::MAX),
             state: text("state"),
