@@ -15,6 +15,9 @@ use super::scene::{asks, client, peer, table, until_known, value};
 
 /// The limit in these tests.
 const LIMIT: Duration = Duration::from_secs(4);
+/// How long before a request its server was heard last, at most: silence begins there, and on a
+/// busy machine some time passes until the network is cut and the request is sent.
+const HEARD: Duration = Duration::from_secs(1);
 /// When a request must have ended that waits in silence: a busy machine looks late.
 const ENDED: Duration = Duration::from_secs(30);
 
@@ -50,7 +53,7 @@ fn is_unknown_in_time(peer: &mut MessageClient, bytes: &[u8]) {
     let heard = heard(peer);
     let took = begun.elapsed();
     assert!(heard.contains("08007"), "{heard:?} after {took:?}");
-    assert!((LIMIT..ENDED).contains(&took), "{took:?}");
+    assert!((LIMIT - HEARD..ENDED).contains(&took), "{took:?}");
 }
 
 #[test]
