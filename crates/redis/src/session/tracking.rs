@@ -234,10 +234,11 @@ impl Session {
             let caching = Request::new(place, of.options.caching());
             let route = caching.route.own();
             // The client has its answer already.
+            let hears = !client.hears_no_answers();
             client.hears_answers(false);
             let (mark, tag) = (self.mark(), tag_of_client());
             client.ask_noted(Request { route, tag, ..caching }, mark);
-            client.hears_answers(self.replies.are_heard());
+            client.hears_answers(hears);
             of.caching.borrow_mut().push(mark);
         }
         Request { route: request.route.own(), ..request }
