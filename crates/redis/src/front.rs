@@ -30,7 +30,6 @@ use crate::unknown::Unknown;
 use crate::users::Users;
 use placing::Placing;
 pub use shared::{Call, Shared};
-pub use tracking::TRACKING_LOST;
 
 /// Logins that servers check at once for one worker, each on a connection.
 const CHECKS_AT_ONCE: usize = 32;

@@ -32,7 +32,7 @@ use wire::resp::{Command, CommandFrame, Commands, Limits, Version, put_simple};
 
 use crate::commands::{Numbered, Positions, Spec};
 use crate::desk::{Card, Desk};
-use crate::front::{Front, Home, InForce, TRACKING_LOST};
+use crate::front::{Front, Home, InForce};
 use crate::servers::accounts::Account;
 use crate::servers::{Outcome, Servers};
 use crate::users::Identity;
@@ -432,11 +432,11 @@ impl Dialogue<Servers> for Session {
         Ok(())
     }
 
-    fn lease_lost(&mut self, _client: &Asking) -> Result<(), Vec<u8>> {
+    fn lease_lost(&mut self, client: &Asking) -> Result<(), Vec<u8>> {
         self.dedicated.fail();
-        match self.tracking {
-            Some(_) => Err(join::error(TRACKING_LOST)),
-            None => Ok(()),
+        if self.tracking.is_some() {
+            self.front.lose_tracking(client.id());
         }
+        Ok(())
     }
 }
