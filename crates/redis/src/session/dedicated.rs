@@ -6,6 +6,7 @@
 //! here; `MULTI` goes out with it. What is given back is undone before anybody else has it. A
 //! client that tracks keys by its connections keeps these, so there a command undoes it.
 
+pub(super) mod options;
 #[cfg(test)]
 mod tests;
 

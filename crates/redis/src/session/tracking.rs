@@ -9,8 +9,6 @@
 //! All servers are told the same, so what may be said is decided here. `CLIENT CACHING` is told to
 //! a server just before the command that it is for.
 
-mod options;
-
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -18,11 +16,11 @@ use flow::answers::NotedAnswer;
 use flow::service::Request;
 use wire::resp::{Command, put_command, put_integer};
 
+use super::dedicated::options::{self, Mode, Options, Wanted};
 use super::dispatch::{Change, TransactionStanding};
 use super::{Asking, Session, Taken};
 use crate::commands;
 use crate::server::Place;
-use options::{Mode, Options, Wanted};
 
 const NOT_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking \
                             mode with OPTIN or OPTOUT mode enabled";
