@@ -278,11 +278,12 @@ pub trait Dialogue<S: Service>: 'static {
         Ok(())
     }
 
-    /// The connection that the client had for itself has ended, and with it what was on it.
+    /// The connection to a server that the client had for itself has ended, and with it what was on
+    /// it.
     ///
     /// # Errors
     /// The client is closed with these words.
-    fn lease_lost(&mut self, client: &Rc<Client<S>>) -> Result<(), Vec<u8>>;
+    fn lease_lost(&mut self, server: usize, client: &Rc<Client<S>>) -> Result<(), Vec<u8>>;
 }
 
 /// How a fabric is run.

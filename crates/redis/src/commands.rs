@@ -291,6 +291,12 @@ impl Spec {
         reads.contains(&self.what) && !OF_ONE_SERVER.contains(&self.name)
     }
 
+    /// Whether it is `CLIENT`, whatever its sub-command is.
+    #[inline]
+    pub fn is_client(&self) -> bool {
+        self.what == Do::Own(OwnCommand::Client)
+    }
+
     /// Whether it may have so many arguments, its name included.
     #[inline]
     pub fn takes(&self, count: usize) -> bool {

@@ -48,7 +48,6 @@ use passed::Unnamed;
 use replicas::Wrote;
 use replies::Replies;
 use subscribe::Subscribed;
-use tracking::Tracking;
 use wait::Written;
 
 /// A client of the fabric.
@@ -75,14 +74,12 @@ pub struct Session {
     monitoring: Option<Monitoring>,
     /// Its login that is under way.
     login: Option<Rc<Login>>,
-    /// What it has on connections of its own, but for what it tracks.
+    /// What it has on connections of its own.
     dedicated: Dedicated,
     /// Room for what that wants done; empty but meanwhile.
     actions: Vec<Action>,
     /// Why servers have not said what the step at hand of it is: an error for its client.
     untold: Option<String>,
-    /// It is told of keys that others change.
-    tracking: Option<Tracking>,
     /// What it is subscribed to, once it has been to anything.
     subscribed: Option<Subscribed>,
     /// The number of the command that is under way.
@@ -137,7 +134,6 @@ impl Session {
             dedicated: Dedicated::default(),
             actions: Vec::new(),
             untold: None,
-            tracking: None,
             subscribed: None,
             number: 0,
             has_more: false,
@@ -151,8 +147,6 @@ impl Session {
 
     /// As a client that has just come, but for what it has written.
     fn begin_anew(&mut self, client: &Asking) {
-        self.leave_transaction(client);
-        self.end_tracking();
         self.hears_again(client);
         let in_force = self.front.in_force.load();
         (self.identity, self.database) = (in_force.users.anonymous(), in_force.database);
@@ -175,6 +169,7 @@ impl Session {
         let transaction = self.dedicated.standing();
         card.in_multi.set(transaction == TransactionStanding::Begun);
         card.watches.set(matches!(transaction, TransactionStanding::Watching { .. }));
+        card.tracks.set(self.dedicated.tracks());
     }
 
     fn limits(&self, in_force: &InForce) -> Limits {
@@ -187,8 +182,8 @@ impl Session {
             self.is_over = true;
             return Ok(());
         }
-        self.look_at_tracking(command.name());
         let (found, standing, decided) = self.dispatch(&command);
+        self.dedicated.begin_command(found.is_some_and(|(spec, _)| spec.is_client()));
         if let Some((spec, number)) = found {
             self.number = number;
             if decided != Err(Refusal::Stranger) {
@@ -248,7 +243,7 @@ impl Session {
             pool: PoolFacts { only: self.front.only(), is_cluster: self.front.is_cluster() },
             subscription: self.subscription(),
             transaction: self.dedicated.standing(),
-            tracks: self.tracking.is_some(),
+            tracks: self.dedicated.tracks(),
         }
     }
 
@@ -315,10 +310,7 @@ impl Session {
                 self.pubsub(what, command, client);
                 Ok(())
             }
-            CommandRoute::AskTracked => {
-                self.ask_all_tracked(command.bytes(), client);
-                Ok(())
-            }
+            CommandRoute::AskTracked => self.ask_all_tracked(command, client),
             CommandRoute::Own(own) => self.answer(own, command, client),
         }
     }
@@ -422,7 +414,6 @@ impl Dialogue<Servers> for Session {
             ClientEvent::Answered(answer) => {
                 let (mark, begins) = (answer.mark, answer.begins.as_deref());
                 self.drive_alone(client, |machine, out| machine.hear(mark, begins, out));
-                self.hears_of_tracking(&answer)?;
             }
             ClientEvent::Done(Outcome::LoggedIn(done)) => self.is_let_in(done),
             ClientEvent::Done(Outcome::NotLetIn(why)) => self.unnamed = why.into(),
@@ -432,11 +423,8 @@ impl Dialogue<Servers> for Session {
         Ok(())
     }
 
-    fn lease_lost(&mut self, client: &Asking) -> Result<(), Vec<u8>> {
-        self.dedicated.fail();
-        if self.tracking.is_some() {
-            self.front.lose_tracking(client.id());
-        }
+    fn lease_lost(&mut self, place: usize, client: &Asking) -> Result<(), Vec<u8>> {
+        self.drive_alone(client, |machine, out| machine.lose_connection(place, out));
         Ok(())
     }
 }

@@ -101,8 +101,15 @@ impl<S: Service> Client<S> {
         self.submit(Pending::Hold { place: None, server, words: Vec::new() });
     }
 
-    /// As [`free`](Self::free), which answers nothing.
+    /// As [`free`](Self::free), which answers nothing; behind a request that is still coming, once
+    /// it has come.
     pub fn release(self: &Rc<Self>, server: usize) {
+        if let Some(stream) = &mut *self.stream.borrow_mut()
+            && stream.server == server
+        {
+            stream.frees = true;
+            return;
+        }
         self.submit(Pending::Free { place: None, server, words: Vec::new() });
     }
 
@@ -139,37 +146,15 @@ impl<S: Service> Client<S> {
         known.map(look).collect()
     }
 
-    /// Asks a request by the connection to its server that this client has for itself, or else by
-    /// one that it has for this alone.
-    pub fn ask_alone(self: &Rc<Self>, request: Request) {
-        let (server, place) = (request.server, self.line.borrow_mut().open());
-        let mut request = Request { route: request.route.own(), ..request };
-        self.note_of(place, &mut request);
-        if !self.holds_request(&mut request) {
-            return self.give_up(place, &Unanswered::OutOfMemory);
-        }
-        let takes = !self.is_holding_where(|of| of == server);
-        if takes {
-            self.take(server);
-        }
-        self.submit(Pending::ask(place, request));
-        if takes {
-            self.release(server);
-        }
-    }
-
     /// Asks a request that is too large for a lane: its bytes are its beginning, and the next
-    /// `rest` bytes of the client follow them, on a connection of its own.
+    /// `rest` bytes of the client follow them, by the connection to its server that the client has
+    /// [taken](Self::take).
     pub fn stream(self: &Rc<Self>, mut request: Request, rest: u64) {
         let server = request.server;
-        let frees = !self.is_holding_where(|of| of == server);
         let place = self.line.borrow_mut().open();
         request.came = Some(self.note(place, server));
         request.rest = rest;
-        *self.stream.borrow_mut() = Some(Stream { left: rest, frees, server, place });
-        if frees {
-            self.submit(Pending::Hold { place: None, server, words: Vec::new() });
-        }
+        *self.stream.borrow_mut() = Some(Stream { left: rest, frees: false, server, place });
         self.submit(Pending::Begin { place, request });
     }
 
@@ -358,12 +343,11 @@ impl<S: Service> Client<S> {
         }
     }
 
-    /// Whether a connection that it had for itself has ended; once.
-    pub(super) fn takes_loss(&self) -> bool {
-        let mut leases = self.leases.borrow_mut();
-        let before = leases.0.len();
-        leases.0.retain(|(_, lease)| !matches!(lease, Lease::Lost));
-        leases.0.len() < before
+    /// The server to which a connection has ended that it had for itself; each once.
+    pub(super) fn takes_loss(&self) -> Option<usize> {
+        let all = &mut self.leases.borrow_mut().0;
+        let at = all.iter().position(|(_, lease)| matches!(lease, Lease::Lost))?;
+        Some(all.swap_remove(at).0)
     }
 
     /// Closes the connections that it has for itself.

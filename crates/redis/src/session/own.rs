@@ -2,6 +2,7 @@
 
 use wire::resp::{Command, put_array, put_bulk, put_map, put_simple};
 
+use super::dedicated::Dedicated;
 use super::dispatch::{Change, OwnAnswer, is_before_login};
 use super::{Asking, Session, Taken};
 use crate::commands::{Do, OwnCommand, Spec, number};
@@ -62,8 +63,7 @@ impl Session {
     /// in which it could not read that.
     fn reset(&mut self, client: &Asking) {
         self.hears_again(client);
-        self.leave_transaction(client);
-        self.end_tracking_in_order(client);
+        self.drive_alone(client, Dedicated::reset);
         let mut answer = Vec::new();
         put_simple(&mut answer, b"RESET");
         match self.subscribed.take() {

@@ -29,7 +29,7 @@ pub(super) enum Wrote {
 
 impl Session {
     /// Asks a server, or a replica of it, for what changes nothing.
-    pub(super) fn ask_read(&self, home: Home, of: &ListedCommand<'_>, client: &Asking) {
+    pub(super) fn ask_read(&mut self, home: Home, of: &ListedCommand<'_>, client: &Asking) {
         let request = self.read(home, of, of.command.bytes(), client);
         let judge = self.judge(&request, &of.command);
         let is_large = self.is_too_large(&of.command);

@@ -61,13 +61,6 @@ impl Session {
         }
     }
 
-    /// Asks what the client hears no answer to, nor words in its place, whatever becomes of it.
-    pub(super) fn unheard(&mut self, client: &Asking, ask: impl FnOnce(&mut Self)) {
-        client.hears_answers(false);
-        ask(self);
-        client.hears_answers(self.replies.are_heard());
-    }
-
     /// A command was taken; an empty one counts, too.
     #[inline]
     pub(super) fn is_behind_command(&mut self, client: &Asking) {

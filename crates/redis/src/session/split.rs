@@ -5,6 +5,7 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 use wire::resp::{Command, put_command};
 
+use super::requests::Question;
 use super::{Asking, ListedCommand, Session, Taken, join};
 use crate::commands::{Positions, Spec, Split};
 use crate::front::Home;
@@ -19,7 +20,7 @@ struct Part<'a> {
 }
 
 impl Session {
-    pub(super) fn split(&self, how: Split, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+    pub(super) fn split(&mut self, how: Split, of: &ListedCommand<'_>, client: &Asking) -> Taken {
         let ListedCommand { spec, command, positions, .. } = *of;
         let reads = matches!(how, Split::Mget | Split::SumRead);
         let is_even = command.len() % 2 == 1;
@@ -55,7 +56,7 @@ impl Session {
             Split::Mset => join::first(answers, &servers),
             Split::Sum | Split::SumRead => join::sum(answers, &servers),
         };
-        client.ask_parts(requests, Rc::new(joined));
+        self.ask(Question::Parts(requests, Rc::new(joined)), None, client);
         self.front.metrics.split.inc();
         Ok(())
     }

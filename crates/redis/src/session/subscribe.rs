@@ -117,7 +117,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn pubsub(&self, what: PubsubCommand, command: Command<'_>, client: &Asking) {
+    pub(super) fn pubsub(&mut self, what: PubsubCommand, command: Command<'_>, client: &Asking) {
         match what {
             PubsubCommand::Channels => self.each(true, command, join::distinct, client),
             PubsubCommand::Help => {

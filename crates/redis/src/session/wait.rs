@@ -12,11 +12,12 @@
 
 use std::rc::Rc;
 
-use flow::service::{Affinity, Request, Route};
+use flow::service::Request;
 use wire::resp::put_command;
 
 use super::replicas::Wrote;
-use super::transaction::CommandAtHand;
+use super::requests::Question;
+use super::transaction::AtHand;
 use super::{Asking, ListedCommand, Session, Taken, join};
 use crate::servers::Servers;
 
@@ -119,7 +120,7 @@ impl Session {
         self.wrote.set(Wrote::Something);
     }
 
-    pub(super) fn wait(&self, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+    pub(super) fn wait(&mut self, of: &ListedCommand<'_>, client: &Asking) -> Taken {
         let name = of.spec.name;
         if let Some(only) = of.standing.pool.only {
             self.writes(only);
@@ -141,7 +142,7 @@ impl Session {
             }
         };
         let place = self.at(server);
-        let is_amid_watch = of.standing.is_amid_watch(place)?;
+        of.standing.allows_waiting(place)?;
         let fabric = Rc::clone(&self.front.fabric);
         let server_name = fabric.service().name(place);
         if fabric.breaks(place) != breaks {
@@ -153,22 +154,19 @@ impl Session {
         if is_cluster && !self.front.holders().contains(&server) {
             return Err(format!("ERR weir: {name}: {server_name} has no slots"));
         }
-        let [takes, releases] = self.dedicated.wait(place, is_amid_watch);
-        let carry_out = |action| self.carry_out(action, CommandAtHand::default(), client);
-        takes.into_iter().for_each(carry_out);
         let mark = if is_cluster { Mark::NoFunctions } else { Mark::Message };
-        let route = Route::OwnWaiting(Affinity::Free);
-        let own = |bytes: &[u8]| Request { route, ..self.request_at(place, bytes) };
+        let own = |bytes: &[u8]| self.request_at(place, bytes);
         let joined = move |answers: &[Vec<u8>]| match Servers::breaks(&fabric, place) == breaks {
             true => answered(mark, answers, &server_name),
             false => join::error(&broken(&server_name)),
         };
         let mut parts: Vec<Request> = mark.requests().iter().map(|bytes| own(bytes)).collect();
         parts.push(own(of.command.bytes()));
-        client.ask_parts(parts, Rc::new(joined));
-        releases.into_iter().for_each(carry_out);
-        self.front.metrics.leased.inc();
-        Ok(())
+        let what = Question::Parts(parts, Rc::new(joined));
+        self.drive(AtHand::Question(what), client, |machine, out| {
+            machine.wait(place, out);
+            Ok::<(), &str>(())
+        })
     }
 }
 

@@ -210,7 +210,12 @@ impl Options {
     }
 
     /// `CLIENT TRACKINGINFO`, with [`flags`](Self::flags).
-    pub(in crate::session) fn put_info(&self, is_caching: bool, version: Version, out: &mut Vec<u8>) {
+    pub(in crate::session) fn put_info(
+        &self,
+        is_caching: bool,
+        version: Version,
+        out: &mut Vec<u8>,
+    ) {
         put_info(&self.flags(is_caching), 0, &self.prefixes, version, out);
     }
 }

@@ -281,9 +281,8 @@ fn what_a_client_holds_is_not_lost_by_what_it_says() {
 
 #[test]
 fn what_waits_for_others_is_where_keys_are_watched() {
-    assert_eq!(PLAIN.is_amid_watch(1), Ok(false));
-    assert_eq!(WATCHING.is_amid_watch(3), Ok(true));
-    assert!(WATCHING.is_amid_watch(4).is_err());
+    assert!(PLAIN.allows_waiting(1).is_ok() && WATCHING.allows_waiting(3).is_ok());
+    assert!(WATCHING.allows_waiting(4).is_err());
 }
 
 #[test]
