@@ -20,10 +20,11 @@ use flow::pool::Budget;
 use flow::service::{Again, Fabric, Judge, Request, Service, Took, Unanswered};
 use wire::resp::{Command, announced, put_error};
 
+use crate::commands::may_concern_scripts_as_sent;
 use crate::desk::Desk;
 use crate::fleet::{Fleet, Node, View};
 use crate::metrics::times::{ServerTimes, Times};
-use crate::scripts::{self, KnownScripts, Scripts};
+use crate::scripts::{KnownScripts, Scripts};
 use crate::server::{Connection, Identity, Place, ServerError};
 use crate::topology::redirect::Redirect;
 use accounts::{Account, Accounts};
@@ -339,7 +340,7 @@ impl Service for Servers {
             let judge = Judge::of(request.about());
             return Some(Again::at_once(Request { server, judge, ..request.clone() }));
         }
-        if !scripts::may_concern(redirects::plain(request)) {
+        if !may_concern_scripts_as_sent(redirects::plain(request)) {
             return None;
         }
         let bytes = self.scripts.heard(redirects::plain(request), line)?;

@@ -12,6 +12,7 @@ use wire::resp::Command;
 use super::dispatch::Change;
 use super::login::Login;
 use super::{Asking, Session, Taken};
+use crate::commands;
 use crate::front::{Front, InForce};
 use crate::server::{Credentials, Login as How};
 use crate::servers::accounts::Account;
@@ -115,6 +116,9 @@ impl Session {
     /// what it says. Whether that has begun.
     pub(super) fn asks_unnamed(&mut self, says: Option<&Command<'_>>, client: &Asking) -> bool {
         let needs_none = self.identity.is_some() || self.unnamed != Unnamed::Unasked;
+        let is_for_strangers = |command: &Command<'_>| {
+            commands::find(command.name()).is_some_and(|spec| spec.is_for_strangers(command))
+        };
         if needs_none || says.is_some_and(is_for_strangers) {
             return false;
         }
@@ -148,13 +152,6 @@ impl Session {
         }
         Ok(self.standing().allows(Change::User)?)
     }
-}
-
-/// Whether a command is the same whoever says it.
-fn is_for_strangers(command: &Command<'_>) -> bool {
-    let is = |word: &str| command.name().eq_ignore_ascii_case(word.as_bytes());
-    let logs_in = || command.iter().any(|word| word.eq_ignore_ascii_case(b"AUTH"));
-    is("AUTH") || is("QUIT") || is("RESET") || (is("HELLO") && logs_in())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::dispatch::CommandRoute;
 use super::large::LARGE;
 use super::transaction::AtHand;
 use super::{Asking, ListedCommand, Session, Taken};
-use crate::commands::Positions;
+use crate::commands::{self, Positions};
 use crate::front::Home;
 use crate::server::Place;
 
@@ -159,10 +159,10 @@ impl Session {
         if self.is_judged(command) { request.judge.by_service() } else { request.judge }
     }
 
-    /// Whether an answer is to be looked at; of most commands the first letter says that it is not.
+    /// Whether an answer is to be looked at.
     #[inline]
     pub(super) fn is_judged(&self, command: &Command<'_>) -> bool {
-        let may = matches!(command.name().first(), Some(b'E' | b'e' | b'S' | b's'));
+        let may = commands::may_concern_scripts(command.name());
         may && !self.dedicated.caches() && self.front.fabric.service().is_judged(command)
     }
 
