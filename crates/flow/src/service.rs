@@ -3,9 +3,10 @@
 //!
 //! The one path: [`Fabric`] holds a worker's servers and clients. [`Fabric::serve`] reads what a
 //! client sends and has the gateway's [`Dialogue`] cut requests off it; each is asked through its
-//! [`Client`], which has a [`Place`](crate::answers::Place) for the answer and puts the request on
-//! a lane, or on the client's lease; [`Ticket`] goes along with it and brings the reply back.
-//! A request that finds no lane waits in its client, and with it all that the client asks later.
+//! [`Client`], which has an [`AnswerPlace`](crate::answers::AnswerPlace) for the answer and puts
+//! the request on a lane, or on the client's lease; [`Ticket`] goes along with it and brings the
+//! reply back. A request that finds no lane waits in its client, and with it all that the client
+//! asks later.
 
 mod again;
 mod apart;
@@ -30,7 +31,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use apart::Apart;
-pub use client::{Client, Standing};
+pub use client::{Client, ClientFigures};
 pub use events::ClientEvent;
 pub use fabric::{Fabric, Figures, LaneFigures};
 pub use pause::Pause;
@@ -49,7 +50,7 @@ pub trait Service: Sized + 'static {
     /// Where its replies end.
     type Protocol: Protocol + 'static;
     /// What is known of the server at its end.
-    type Known: ServerRecord + 'static;
+    type Record: ServerRecord + 'static;
     /// Why a server can not be reached.
     type Error: Clone + 'static;
     /// What comes of something that a client does [apart](Apart), for its dialogue.
@@ -69,7 +70,7 @@ pub trait Service: Sized + 'static {
     }
 
     /// A new connection's protocol, and what is known of its server.
-    fn known(&self, connection: &Self::Connection) -> (Self::Protocol, Self::Known);
+    fn known(&self, connection: &Self::Connection) -> (Self::Protocol, Self::Record);
 
     /// Whether two servers by their numbers are one, so that what is in flight at one is to be
     /// answered before the other is asked: else a client would not read its own writes.

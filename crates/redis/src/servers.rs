@@ -263,7 +263,7 @@ impl ServerRecord for LeadsTo {
 impl Service for Servers {
     type Connection = Connection;
     type Protocol = Ends;
-    type Known = LeadsTo;
+    type Record = LeadsTo;
     type Error = ServerError;
     type Outcome = Outcome;
 

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const HUNG: u32 = 2;
 
 pub(super) type Lanes<S> =
-    Group<<S as Service>::Protocol, Ticket<S>, <S as Service>::Known, <S as Service>::Error>;
+    Group<<S as Service>::Protocol, Ticket<S>, <S as Service>::Record, <S as Service>::Error>;
 
 /// A worker's servers and clients.
 pub struct Fabric<S: Service> {
@@ -379,7 +379,7 @@ struct LaneOpener<S: Service> {
 impl<S: Service> lanes::Opener for LaneOpener<S> {
     type Protocol = S::Protocol;
     type Ticket = Ticket<S>;
-    type Server = S::Known;
+    type Server = S::Record;
     type Error = S::Error;
     type Connection = Leased<S>;
     type Owner = Deliverer<S>;

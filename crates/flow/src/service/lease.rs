@@ -11,7 +11,7 @@ use super::asking::{Pending, Stream};
 use super::fabric::{Fabric, Leased, is_hung};
 use super::ticket::Deliverer;
 use super::{Client, Request, Service, Ticket, Unanswered};
-use crate::answers::Place;
+use crate::answers::AnswerPlace;
 use crate::lane::{self, Handle, Why};
 use crate::lanes::ServerRecord as _;
 use crate::pool::LeaseError;
@@ -27,7 +27,7 @@ pub(super) enum Lease<S: Service> {
     /// It has one, which is closed in the end where a request has tainted it.
     Held {
         handle: Handle<S::Protocol, Ticket<S>>,
-        known: S::Known,
+        known: S::Record,
         in_flight: usize,
         is_tainted: bool,
     },
@@ -74,7 +74,7 @@ impl<S: Service> Leases<S> {
     /// Ends those connections at once that are such.
     fn close_where(
         &self,
-        is_such: impl Fn(usize, &Handle<S::Protocol, Ticket<S>>, &S::Known) -> bool,
+        is_such: impl Fn(usize, &Handle<S::Protocol, Ticket<S>>, &S::Record) -> bool,
     ) {
         for (server, lease) in &self.0 {
             if let Lease::Held { handle, known, .. } = lease
@@ -136,7 +136,7 @@ impl<S: Service> Client<S> {
 
     /// Looks at what is known of the connections that it has for itself and waits on for what
     /// others do.
-    pub fn where_it_waits<T>(&self, look: impl Fn(&S::Known) -> T) -> Vec<T> {
+    pub fn where_it_waits<T>(&self, look: impl Fn(&S::Record) -> T) -> Vec<T> {
         let leases = self.leases.borrow();
         let waits = leases.0.iter().filter(|_| self.waits_for_others());
         let known = waits.filter_map(|(_, lease)| match lease {
@@ -253,7 +253,7 @@ impl<S: Service> Client<S> {
 
     pub(super) fn hold_now(
         self: &Rc<Self>,
-        place: Option<Place>,
+        place: Option<AnswerPlace>,
         server: usize,
         words: Vec<u8>,
     ) -> Option<Pending> {
@@ -295,7 +295,7 @@ impl<S: Service> Client<S> {
 
     pub(super) fn free_now(
         &self,
-        place: Option<Place>,
+        place: Option<AnswerPlace>,
         server: usize,
         words: Vec<u8>,
     ) -> Option<Pending> {
@@ -315,7 +315,11 @@ impl<S: Service> Client<S> {
         None
     }
 
-    pub(super) fn begin_now(self: &Rc<Self>, place: Place, request: Request) -> Option<Pending> {
+    pub(super) fn begin_now(
+        self: &Rc<Self>,
+        place: AnswerPlace,
+        request: Request,
+    ) -> Option<Pending> {
         let server = request.server;
         let Some(handle) = self.leased(server) else {
             self.give_up(place, &Unanswered::LeaseLost { server });

@@ -156,7 +156,7 @@ pub fn server_of(key: &[u8], count: usize) -> usize {
 impl Service for Toy {
     type Connection = Socket;
     type Protocol = Replies;
-    type Known = Nothing;
+    type Record = Nothing;
     type Error = String;
     type Outcome = ();
 

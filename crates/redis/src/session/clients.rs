@@ -84,7 +84,7 @@ impl Session {
             ClientCommand::GetRedir => self.put_redirect(&mut out),
             ClientCommand::Caching => return self.cache(argument(), client),
             ClientCommand::Info => {
-                let row = self.front.row(&self.card, Some(client.standing()));
+                let row = self.front.row(&self.card, Some(client.figures()));
                 put_verbatim(&mut out, &format!("{}\n", row.line()), self.version);
             }
             ClientCommand::Reply => self.reply(argument(), &mut out, client)?,

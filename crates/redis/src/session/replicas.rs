@@ -72,7 +72,7 @@ impl Session {
         let replica = *readers.get(at)?;
         let answered = match self.wrote.get() {
             Wrote::Nothing => return Some(replica),
-            Wrote::Something if client.standing().unanswered > 0 => return None,
+            Wrote::Something if client.figures().unanswered > 0 => return None,
             Wrote::Something => {
                 let now = Instant::now();
                 self.wrote.set(Wrote::AnsweredBy(now));

@@ -1,6 +1,6 @@
 //! What a client of `flow` has of its connections, and what may come to them.
 
-use flow::answers::{Place, Verdict};
+use flow::answers::{AnswerPlace, Verdict};
 use flow::lane::Fate;
 
 use super::server::{Connection, Message, Words};
@@ -129,7 +129,7 @@ impl World {
                 }
             }
             Disturbance::Refuse(at) => self.leases[at] = Lease::Failed,
-            Disturbance::GiveUp(request) => self.give_up(Place { request, part: 0 }, "late"),
+            Disturbance::GiveUp(request) => self.give_up(AnswerPlace { request, part: 0 }, "late"),
             Disturbance::End(at) => {
                 let Lease::Held(of) = std::mem::replace(&mut self.leases[at], Lease::Lost) else {
                     return;

@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 
-use flow::answers::Place;
+use flow::answers::AnswerPlace;
 
 /// A command on its way to a server, and the place of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Message {
-    pub place: Place,
+    pub place: AnswerPlace,
     pub words: Words,
 }
 
@@ -50,7 +50,7 @@ pub struct Connection {
     /// What the server has not read.
     pub sent: VecDeque<Message>,
     /// What the client has not heard.
-    pub answered: VecDeque<(Place, &'static str)>,
+    pub answered: VecDeque<(AnswerPlace, &'static str)>,
     /// What the server has queued, once `MULTI` was said.
     queued: Option<Vec<usize>>,
     watched: Vec<usize>,

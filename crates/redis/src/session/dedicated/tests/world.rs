@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::hash::Hash;
 use std::rc::Rc;
 
-use flow::answers::{Line, Place};
+use flow::answers::{AnswerPlace, Line};
 use wire::resp::{CommandFrame, Commands, Limits};
 
 use super::super::options;
@@ -140,13 +140,13 @@ impl World {
     }
 
     /// The answer to a command begins with its number, and ends with a dot.
-    pub(super) fn fill(&mut self, place: Place, words: &str) {
+    pub(super) fn fill(&mut self, place: AnswerPlace, words: &str) {
         let number = self.commands[place.request as usize];
         let (heard, bytes) = (&mut self.heard, format!("{words}{number}."));
         self.line.fill(place, bytes.as_bytes(), true, |sent| heard.extend_from_slice(sent));
     }
 
-    pub(super) fn give_up(&mut self, place: Place, words: &str) {
+    pub(super) fn give_up(&mut self, place: AnswerPlace, words: &str) {
         let number = self.commands[place.request as usize];
         let (heard, bytes) = (&mut self.heard, format!("-{words}{number}."));
         let given =
@@ -353,7 +353,7 @@ impl World {
                 self.give_up(place, "large");
                 continue;
             }
-            let message = Message { place: Place { part, ..place }, words };
+            let message = Message { place: AnswerPlace { part, ..place }, words };
             self.pending.push_back(Pending::Ask { at, is_step, message });
             self.go_on();
         }
