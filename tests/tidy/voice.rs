@@ -64,7 +64,7 @@ const UNITS: [&str; 10] = [
 const ALLOWED: [(&str, Counts); 16] = [
     ("bench", Counts { bare_names: 0, short_docs: 0 }),
     ("disk", Counts { bare_names: 0, short_docs: 0 }),
-    ("flow", Counts { bare_names: 0, short_docs: 24 }),
+    ("flow", Counts { bare_names: 0, short_docs: 0 }),
     ("influx", Counts { bare_names: 0, short_docs: 0 }),
     ("journal", Counts { bare_names: 0, short_docs: 0 }),
     ("meter", Counts { bare_names: 0, short_docs: 0 }),

@@ -195,45 +195,45 @@ pub struct Took {
 pub enum Unanswered<E> {
     /// The server can not be reached. Nothing was sent.
     Unreachable {
-        /// Which.
+        /// The number of the server.
         server: usize,
-        /// Why.
+        /// Why no connection to it was opened.
         error: E,
     },
     /// Its connection broke. Nothing was sent, and is not sent again: a request before it may yet
     /// take effect.
     NotSent {
-        /// To which server.
+        /// The number of the server.
         server: usize,
     },
     /// It had no effect where it was sent, and what its client asked later has had one: asked
     /// again it would come too late.
     Overtaken {
-        /// To which server it was sent.
+        /// The number of the server.
         server: usize,
     },
     /// Its connection broke, and the server may have run it.
     MayHaveRun {
-        /// Which.
+        /// The number of the server.
         server: usize,
     },
     /// The answer took too long.
     Late {
-        /// Of which server.
+        /// The number of the server.
         server: usize,
         /// Whether the server may have run it.
         may_have_run: bool,
     },
     /// Other clients had all connections for themselves that there may be.
     NoLease {
-        /// To which server.
+        /// The number of the server.
         server: usize,
     },
-    /// It was cancelled.
+    /// Its client, or an operator, has cancelled it.
     Cancelled,
     /// Its client is closed by an operator.
     Killed,
-    /// Weir stops.
+    /// Weir stops, and its client had long enough to come to an end.
     Draining,
     /// More of this client's answers wait than may.
     TooMuchWaits,
@@ -245,7 +245,7 @@ pub enum Unanswered<E> {
     OutOfMemory,
     /// The connection that the client had for itself has ended.
     LeaseLost {
-        /// To which server.
+        /// The number of the server.
         server: usize,
     },
 }

@@ -18,7 +18,7 @@ pub struct Apart<S: Service> {
 }
 
 impl<S: Service> Apart<S> {
-    /// Whose it is.
+    /// The client that does it.
     pub fn client(&self) -> &Rc<Client<S>> {
         &self.client
     }

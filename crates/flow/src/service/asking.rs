@@ -44,14 +44,14 @@ pub(super) enum Pending {
 pub(super) struct Detour {
     /// Until what its client has sent to this server is answered: that may have an effect there.
     pub(super) from: usize,
-    /// Until then.
+    /// Until this moment, where there is one.
     pub(super) not_before: Option<Instant>,
     /// What its client asked later about the same has had an effect.
     pub(super) is_overtaken: bool,
 }
 
 impl Pending {
-    /// A request.
+    /// A request that is asked for the first time.
     pub(super) fn ask(place: AnswerPlace, request: Request) -> Self {
         Self::Ask { place, request, detour: None }
     }

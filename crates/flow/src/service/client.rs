@@ -143,7 +143,7 @@ impl<S: Service> Client<S> {
         self.id
     }
 
-    /// How it stands.
+    /// How much of it waits at this moment, and for what.
     pub fn figures(&self) -> ClientFigures {
         let line = self.line.borrow();
         let requests = line.requests();

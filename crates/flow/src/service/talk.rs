@@ -23,7 +23,7 @@ enum Event {
     End,
     /// What waits is to be looked at.
     Called,
-    /// Weir stops.
+    /// Weir stops: clients are to come to an end.
     Drain,
     /// Clients had long enough to come to an end.
     Cut,

@@ -12,7 +12,7 @@ use super::{Again, Client, Judge, Request, Service, Took};
 use crate::answers::AnswerPlace;
 use crate::lane::{Fate, Owner};
 
-/// A request's companion.
+/// Whose a request on a lane is, and what of its reply the client hears.
 pub struct Ticket<S: Service> {
     client: Rc<Client<S>>,
     place: AnswerPlace,

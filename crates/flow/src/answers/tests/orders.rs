@@ -30,7 +30,7 @@ enum By {
     Parts,
     /// A write on the client's lease.
     Lease,
-    /// The gateway.
+    /// The gateway itself, by words of its own.
     Gateway,
 }
 
@@ -73,10 +73,10 @@ impl Server {
     }
 }
 
-/// What disturbs, once.
+/// What disturbs, once in a world.
 #[derive(Debug, Clone, Copy)]
 enum Disturbance {
-    /// A connection ends.
+    /// The connection of a lane ends.
     End(usize),
     /// A request takes too long, or is cancelled.
     GiveUp(usize),

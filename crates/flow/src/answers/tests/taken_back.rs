@@ -104,7 +104,7 @@ impl OneLane {
         }
     }
 
-    /// The connection ends.
+    /// Its connection ends, with all that is on it.
     fn end(&mut self) {
         for (place, request) in std::mem::take(&mut self.lane) {
             use crate::answers::Verdict;
