@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 
 use wire::resp::Command;
 
-pub use said::{Taken, taken};
+pub use said::{CommandDifference, taken};
 pub use scripting::{
     ScriptConcern, may_concern_scripts, may_concern_scripts_as_sent, script_concern,
 };

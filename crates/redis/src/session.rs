@@ -48,7 +48,7 @@ use passed::Unnamed;
 use replicas::Wrote;
 use replies::Replies;
 use subscribe::Subscribed;
-use wait::Written;
+use wait::WrittenServers;
 
 /// A client of the fabric.
 type Asking = Rc<Client<Servers>>;
@@ -69,7 +69,7 @@ pub struct Session {
     /// What operators see of it.
     card: Rc<Card>,
     /// Until it is dropped, operators see it.
-    seen: Option<Seen>,
+    desk_entry: Option<DeskEntry>,
     /// It watches all commands.
     monitoring: Option<Monitoring>,
     /// Its login that is under way.
@@ -87,7 +87,7 @@ pub struct Session {
     /// More has come of the client behind that.
     has_more: bool,
     /// Where it has written, for `WAIT`.
-    written: Cell<Written>,
+    written: Cell<WrittenServers>,
     /// What it has written is answered, for its reads from replicas.
     wrote: Cell<Wrote>,
     /// How many requests were marked, to hear what becomes of them.
@@ -99,7 +99,7 @@ pub struct Session {
 }
 
 /// What became of a command: `Err` is an error for its client, who stays.
-type Taken = Result<(), String>;
+type CommandResult = Result<(), String>;
 
 /// A command of the list on its way, and how its client stood as it came.
 #[derive(Debug, Clone, Copy)]
@@ -122,7 +122,7 @@ impl Session {
         Self {
             front,
             card,
-            seen: None,
+            desk_entry: None,
             monitoring: None,
             login: None,
             commands: Commands::default(),
@@ -176,7 +176,7 @@ impl Session {
         if self.identity.is_some() { in_force.limits } else { Limits::UNAUTHENTICATED }
     }
 
-    fn take(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+    fn take(&mut self, command: Command<'_>, client: &Asking) -> CommandResult {
         if is_of_http(command.name()) {
             tracing::warn!(from = self.card.address(), "a client speaks HTTP: it is closed");
             self.is_over = true;
@@ -248,7 +248,7 @@ impl Session {
     }
 
     /// Tells a client why its command is not run.
-    fn refuses(&mut self, why: &Refusal, command: &Command<'_>, client: &Asking) -> Taken {
+    fn refuses(&mut self, why: &Refusal, command: &Command<'_>, client: &Asking) -> CommandResult {
         match why {
             Refusal::Stranger => {
                 self.unnamed.fails()?;
@@ -282,7 +282,12 @@ impl Session {
     }
 
     /// Has a command go its way.
-    fn go(&mut self, route: CommandRoute, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+    fn go(
+        &mut self,
+        route: CommandRoute,
+        of: &ListedCommand<'_>,
+        client: &Asking,
+    ) -> CommandResult {
         let command = of.command;
         match route {
             CommandRoute::Transaction(what) => self.steps(what, of, client),
@@ -340,12 +345,12 @@ fn is_of_http(name: &[u8]) -> bool {
 
 /// A client that operators see, until this is dropped.
 #[derive(Debug)]
-struct Seen {
+struct DeskEntry {
     desk: Rc<Desk>,
     client: u64,
 }
 
-impl Drop for Seen {
+impl Drop for DeskEntry {
     fn drop(&mut self) {
         self.desk.leaves(self.client);
     }
@@ -355,7 +360,7 @@ impl Dialogue<Servers> for Session {
     fn begins(&mut self, client: &Asking) {
         let (desk, client) = (Rc::clone(&self.front.desk), client.id());
         desk.enters(client, Rc::clone(&self.card));
-        self.seen = Some(Seen { desk, client });
+        self.desk_entry = Some(DeskEntry { desk, client });
     }
 
     fn next(&mut self, bytes: &[u8], client: &Asking) -> Result<usize, Vec<u8>> {

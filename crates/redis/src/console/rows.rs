@@ -7,7 +7,7 @@ use crate::desk::{BigKey, HotKey};
 
 /// What is wanted of the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RowKind {
     /// Lanes, and connections to servers.
     Lanes,
     /// A row for each client.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use flow::service::ClientFigures;
 
 use super::Front;
-use crate::console::rows::{ClientRow, ConnectionsRow, LaneRow, Wanted, WorkerRows};
+use crate::console::rows::{ClientRow, ConnectionsRow, LaneRow, RowKind, WorkerRows};
 use crate::desk::{Card, Library, shown};
 
 /// Bytes of a client's name that are shown.
@@ -13,11 +13,11 @@ const NAME_BYTES_MAX: usize = 128;
 
 impl Front {
     /// What is wanted of this worker.
-    pub fn part(&self, wanted: Wanted) -> WorkerRows {
-        match wanted {
-            Wanted::Lanes => self.lanes(),
-            Wanted::Clients => WorkerRows { clients: self.clients(), ..WorkerRows::default() },
-            Wanted::Keys => {
+    pub fn part(&self, kind: RowKind) -> WorkerRows {
+        match kind {
+            RowKind::Lanes => self.lanes(),
+            RowKind::Clients => WorkerRows { clients: self.clients(), ..WorkerRows::default() },
+            RowKind::Keys => {
                 let (now, samples) = (Instant::now(), &self.desk.samples);
                 let servers = self.fabric.service();
                 let name =

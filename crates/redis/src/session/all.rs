@@ -7,7 +7,7 @@ use wire::resp::{Command, put_command};
 
 use super::dispatch::ManagingCommand;
 use super::requests::Question;
-use super::{Asking, Session, Taken, join};
+use super::{Asking, CommandResult, Session, join};
 use crate::commands::{self, All};
 use crate::front::Home;
 
@@ -58,7 +58,7 @@ impl Session {
         self.front.metrics.split.inc();
     }
 
-    pub(super) fn scan(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+    pub(super) fn scan(&mut self, command: Command<'_>, client: &Asking) -> CommandResult {
         let holders = self.front.holders();
         // The nodes of a Cluster come and go while a client goes through its keys.
         let count = if self.front.is_cluster() { NODES_MAX } else { holders.len() };

@@ -20,7 +20,7 @@ mod tracking;
 
 use super::dispatch::{StepEffect, TransactionStanding};
 pub(super) use action::{Action, Bond, Closing, OwnQuestion, OwnRequest, Reply, RequestWords};
-use options::{Mode, Wanted};
+use options::{Mode, TrackingRequest};
 use tracking::{Tracking, TrackingAnswer};
 
 /// What waits here for the first key of its transaction, in bytes.
@@ -305,7 +305,7 @@ impl Dedicated {
     /// `CLIENT TRACKING ON`, before servers at these places; in a Cluster keys move.
     pub(super) fn track(
         &mut self,
-        wanted: &Wanted,
+        wanted: &TrackingRequest,
         (places, is_cluster): (Vec<usize>, bool),
         mark: u64,
         out: &mut Vec<Action>,

@@ -11,7 +11,7 @@ use wire::resp::Command;
 
 use super::dispatch::Change;
 use super::login::Login;
-use super::{Asking, Session, Taken};
+use super::{Asking, CommandResult, Session};
 use crate::commands;
 use crate::front::{Front, InForce};
 use crate::server::{Credentials, Login as How};
@@ -41,7 +41,7 @@ impl From<NotIn> for Unnamed {
 
 impl Unnamed {
     /// Whether a server could not be asked; the next command has it asked again.
-    pub(super) fn fails(&mut self) -> Taken {
+    pub(super) fn fails(&mut self) -> CommandResult {
         match std::mem::replace(self, Self::Unasked) {
             Self::Failed(words) => Err(words),
             before => {
@@ -144,7 +144,7 @@ impl Session {
     }
 
     /// That nothing of the client would go on as another user than it was begun as.
-    pub(super) fn may_change_user(&self) -> Taken {
+    pub(super) fn may_change_user(&self) -> CommandResult {
         // It may be who no user is any more since a reload.
         let is_another = self.account.is_of_client();
         if !is_another && !self.front.in_force.load().users.servers_know_users() {

@@ -13,7 +13,7 @@ use super::dispatch::ClientStanding;
 use super::{Asking, ListedCommand, Session};
 use crate::commands;
 use crate::front::Home;
-use crate::server::Place;
+use crate::server::ConnectionProfile;
 
 /// What a client has written, for its reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,7 +47,7 @@ impl Session {
         let effect = if self.shares_read(&of.standing) { Effect::Shares } else { Effect::Repeats };
         let request = Request { effect, ..self.request(home, bytes) };
         let Some(replica) = self.replica(home, of, client) else { return request };
-        let place = Place { reads: true, ..self.place(replica) };
+        let place = ConnectionProfile { reads: true, ..self.place(replica) };
         let server = self.front.fabric.service().number(&self.account, place);
         // A replica may say that it can not be read.
         Request { server, judge: request.judge.by_service(), ..request }

@@ -7,7 +7,7 @@
 
 use wire::resp::put_simple;
 
-use super::{Asking, Session, Taken};
+use super::{Asking, CommandResult, Session};
 
 /// Which answers a client hears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,12 @@ impl Replies {
 
 impl Session {
     /// `CLIENT REPLY`.
-    pub(super) fn reply(&mut self, wanted: &[u8], out: &mut Vec<u8>, client: &Asking) -> Taken {
+    pub(super) fn reply(
+        &mut self,
+        wanted: &[u8],
+        out: &mut Vec<u8>,
+        client: &Asking,
+    ) -> CommandResult {
         match &*wanted.to_ascii_uppercase() {
             b"ON" => {
                 self.set_replies(Replies::On, client);

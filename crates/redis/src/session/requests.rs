@@ -9,10 +9,10 @@ use wire::resp::Command;
 use super::dispatch::CommandRoute;
 use super::large::LARGE;
 use super::transaction::AtHand;
-use super::{Asking, ListedCommand, Session, Taken};
+use super::{Asking, CommandResult, ListedCommand, Session};
 use crate::commands::{self, Positions};
 use crate::front::Home;
-use crate::server::Place;
+use crate::server::ConnectionProfile;
 
 /// What servers are asked for one command.
 pub(super) enum Question {
@@ -66,9 +66,9 @@ impl Session {
         self.front.fabric.service().number(&self.account, self.place(server))
     }
 
-    pub(super) fn place(&self, server: usize) -> Place {
+    pub(super) fn place(&self, server: usize) -> ConnectionProfile {
         let (database, version, tracks) = (self.database, self.version, self.dedicated.tracks());
-        Place { server, database, version, reads: false, tracks }
+        ConnectionProfile { server, database, version, reads: false, tracks }
     }
 
     /// What is asked of a server by its place, for the command that is under way: by the client's
@@ -126,7 +126,7 @@ impl Session {
         route: CommandRoute,
         of: &ListedCommand<'_>,
         client: &Asking,
-    ) -> Taken {
+    ) -> CommandResult {
         let home = self.only_home(of)?;
         match route {
             CommandRoute::Read => self.ask_read(home, of, client),
@@ -167,7 +167,7 @@ impl Session {
     }
 
     /// Waits for others on a connection of the client's own.
-    pub(super) fn block(&mut self, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+    pub(super) fn block(&mut self, of: &ListedCommand<'_>, client: &Asking) -> CommandResult {
         let home = self.only_home(of)?;
         self.writes(home.server);
         let mut request = self.request(home, of.command.bytes());

@@ -11,13 +11,13 @@ use wire::resp::{Command, put_integer};
 use super::dedicated::options;
 use super::dispatch::Change;
 use super::transaction::AtHand;
-use super::{Asking, Session, Taken};
+use super::{Asking, CommandResult, Session};
 use crate::commands;
-use crate::server::Place;
+use crate::server::ConnectionProfile;
 
 impl Session {
     /// `CLIENT TRACKING`.
-    pub(super) fn track(&mut self, command: &Command<'_>, client: &Asking) -> Taken {
+    pub(super) fn track(&mut self, command: &Command<'_>, client: &Asking) -> CommandResult {
         let (wanted, standing) = (options::read(command)?, self.standing());
         if wanted.is_some() || standing.tracks {
             standing.allows(Change::Tracking)?;
@@ -35,7 +35,7 @@ impl Session {
     /// Where the servers are that have keys now, for a client that tracks.
     fn places_to_track(&self) -> Vec<usize> {
         let number = |server: usize| {
-            let place = Place { tracks: true, ..self.place(server) };
+            let place = ConnectionProfile { tracks: true, ..self.place(server) };
             self.front.fabric.service().number(&self.account, place)
         };
         self.front.live().into_iter().map(number).collect()
@@ -51,7 +51,11 @@ impl Session {
 
     /// All servers that keys are tracked at answer the command: what any of them said before, the
     /// client hears before the answer.
-    pub(super) fn ask_all_tracked(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+    pub(super) fn ask_all_tracked(
+        &mut self,
+        command: Command<'_>,
+        client: &Asking,
+    ) -> CommandResult {
         self.drive(AtHand::command(command.bytes()), client, |machine, out| {
             machine.ask_all(out);
             Ok::<(), String>(())
@@ -59,7 +63,7 @@ impl Session {
     }
 
     /// `CLIENT CACHING`.
-    pub(super) fn cache(&mut self, word: &[u8], client: &Asking) -> Taken {
+    pub(super) fn cache(&mut self, word: &[u8], client: &Asking) -> CommandResult {
         self.drive(AtHand::Nothing, client, |machine, out| machine.cache(word, out))
     }
 

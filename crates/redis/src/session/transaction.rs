@@ -12,10 +12,10 @@ use super::dedicated::{
 use super::dispatch::StepEffect;
 use super::requests::Question;
 use super::tracking::{agreed, tag_of_client};
-use super::{Asking, ListedCommand, Session, Taken};
+use super::{Asking, CommandResult, ListedCommand, Session};
 use crate::commands::{self, Positions, TransactionCommand};
 use crate::front::Home;
-use crate::server::Place;
+use crate::server::ConnectionProfile;
 
 impl Bond {
     /// By which connection a request goes that would go by this one else.
@@ -84,7 +84,7 @@ impl Session {
         what: TransactionCommand,
         of: &ListedCommand<'_>,
         client: &Asking,
-    ) -> Taken {
+    ) -> CommandResult {
         let bytes = of.command.bytes();
         let at_hand = AtHand::command(bytes);
         match what {
@@ -117,7 +117,7 @@ impl Session {
         command: Command<'_>,
         positions: &Positions,
         client: &Asking,
-    ) -> Taken {
+    ) -> CommandResult {
         let home = self.home_of(&command, positions)?;
         let home = home.or_else(|| self.front.only().map(Home::at));
         if let Some(home) = home {
@@ -129,11 +129,11 @@ impl Session {
         self.drive(at_hand, client, |machine, out| machine.step(step, out))
     }
 
-    fn execute(&mut self, at_hand: AtHand<'_>, client: &Asking) -> Taken {
+    fn execute(&mut self, at_hand: AtHand<'_>, client: &Asking) -> CommandResult {
         let (front, account, place) =
             (Rc::clone(&self.front), Rc::clone(&self.account), self.place(0));
         let any = || {
-            let place = Place { server: front.any_server(), ..place };
+            let place = ConnectionProfile { server: front.any_server(), ..place };
             front.fabric.service().number(&account, place)
         };
         self.drive(at_hand, client, |machine, out| machine.execute(any, out))
@@ -168,7 +168,7 @@ impl Session {
         mut at_hand: AtHand<'_>,
         client: &Asking,
         input: impl FnOnce(&mut Dedicated, &mut Vec<Action>) -> Result<(), E>,
-    ) -> Taken {
+    ) -> CommandResult {
         let mut actions = std::mem::take(&mut self.actions);
         let taken = input(&mut self.dedicated, &mut actions);
         actions.drain(..).for_each(|action| self.carry_out(action, &mut at_hand, client));

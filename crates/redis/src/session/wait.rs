@@ -18,7 +18,7 @@ use wire::resp::put_command;
 use super::replicas::Wrote;
 use super::requests::Question;
 use super::transaction::AtHand;
-use super::{Asking, ListedCommand, Session, Taken, join};
+use super::{Asking, CommandResult, ListedCommand, Session, join};
 use crate::servers::Servers;
 
 /// The channel that is published to.
@@ -82,7 +82,7 @@ impl Mark {
 
 /// The servers to which a client has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Written {
+pub(super) enum WrittenServers {
     /// To none.
     #[default]
     Nowhere,
@@ -94,7 +94,7 @@ pub(super) enum Written {
     AsAnother,
 }
 
-impl Written {
+impl WrittenServers {
     /// Something is written to a server.
     fn and(self, server: usize, breaks: impl FnOnce() -> u64) -> Self {
         match self {
@@ -120,22 +120,22 @@ impl Session {
         self.wrote.set(Wrote::Something);
     }
 
-    pub(super) fn wait(&mut self, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+    pub(super) fn wait(&mut self, of: &ListedCommand<'_>, client: &Asking) -> CommandResult {
         let name = of.spec.name;
         if let Some(only) = of.standing.pool.only {
             self.writes(only);
         }
         let (server, breaks) = match self.written.get() {
-            Written::On { server, breaks } => (server, breaks),
-            Written::Nowhere => {
+            WrittenServers::On { server, breaks } => (server, breaks),
+            WrittenServers::Nowhere => {
                 return Err(format!("ERR weir: {name}: this client has written nothing"));
             }
-            Written::AsAnother => {
+            WrittenServers::AsAnother => {
                 // What it writes from now on is counted.
-                self.written.set(Written::Nowhere);
+                self.written.set(WrittenServers::Nowhere);
                 return Err(format!("ERR weir: {name}: this client has written as another user"));
             }
-            Written::OnSeveral => {
+            WrittenServers::OnSeveral => {
                 return Err(format!(
                     "ERR weir: {name}: this client has written to several servers"
                 ));
@@ -147,7 +147,7 @@ impl Session {
         let server_name = fabric.service().name(place);
         if fabric.breaks(place) != breaks {
             // What it writes from now on is counted.
-            self.written.set(Written::Nowhere);
+            self.written.set(WrittenServers::Nowhere);
             return Err(broken(&server_name));
         }
         let is_cluster = of.standing.pool.is_cluster;
@@ -194,14 +194,14 @@ mod tests {
 
     #[test]
     fn servers_that_were_written_to_are_told_apart() {
-        let one = Written::default().and(3, || 7);
+        let one = WrittenServers::default().and(3, || 7);
         let known = || unreachable!("it is asked once");
-        assert_eq!(one, Written::On { server: 3, breaks: 7 });
+        assert_eq!(one, WrittenServers::On { server: 3, breaks: 7 });
         assert_eq!(one.and(3, known), one);
-        assert_eq!(one.and(4, known), Written::OnSeveral);
-        assert_eq!(one.and(4, known).and(3, known), Written::OnSeveral);
-        assert_eq!(one.as_another().and(3, known), Written::AsAnother);
-        assert_eq!(Written::Nowhere.as_another(), Written::Nowhere);
+        assert_eq!(one.and(4, known), WrittenServers::OnSeveral);
+        assert_eq!(one.and(4, known).and(3, known), WrittenServers::OnSeveral);
+        assert_eq!(one.as_another().and(3, known), WrittenServers::AsAnother);
+        assert_eq!(WrittenServers::Nowhere.as_another(), WrittenServers::Nowhere);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(in crate::session) struct Options {
 
 /// What one `CLIENT TRACKING ON` wants.
 #[derive(Debug, PartialEq, Eq, Default)]
-pub(in crate::session) struct Wanted {
+pub(in crate::session) struct TrackingRequest {
     is_broadcast: bool,
     opts_in: bool,
     opts_out: bool,
@@ -51,11 +51,11 @@ pub(in crate::session) struct Wanted {
 }
 
 /// Reads `CLIENT TRACKING`; `None`: nothing is to be told any more.
-pub(in crate::session) fn read(command: &Command<'_>) -> Result<Option<Wanted>, String> {
+pub(in crate::session) fn read(command: &Command<'_>) -> Result<Option<TrackingRequest>, String> {
     let is = |at: usize, word: &str| {
         command.get(at).is_some_and(|of| of.eq_ignore_ascii_case(word.as_bytes()))
     };
-    let mut wanted = Wanted::default();
+    let mut wanted = TrackingRequest::default();
     let mut at = 3;
     while at < command.len() {
         let next = command.get(at + 1);
@@ -80,7 +80,7 @@ pub(in crate::session) fn read(command: &Command<'_>) -> Result<Option<Wanted>, 
     }
 }
 
-impl Wanted {
+impl TrackingRequest {
     /// How the client is told from now on, with how it was before.
     pub(in crate::session) fn after(&self, before: Option<&Options>) -> Result<Options, String> {
         self.check(before).map_err(str::to_owned)?;
@@ -249,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    fn said(line: &str) -> Result<Option<Wanted>, String> {
+    fn said(line: &str) -> Result<Option<TrackingRequest>, String> {
         let (mut commands, bytes) = (Commands::default(), format!("CLIENT TRACKING {line}\r\n"));
         let cut = commands.cut(bytes.as_bytes(), &Limits::default()).unwrap();
         assert!(matches!(cut, CommandFrame::Command(_)));

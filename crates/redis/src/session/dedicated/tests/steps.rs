@@ -20,7 +20,7 @@ fn what_waits_for_others_has_a_connection_for_that_alone_unless_the_client_has_o
     machine.wait(3, &mut out);
     assert_eq!(out, [Action::Take(3), at_hand(Bond::WaitsAmidWatch), Action::Release(3)]);
     let mut machine = Dedicated::default();
-    machine.track(&Wanted::default(), (vec![3], false), 0, &mut out).unwrap();
+    machine.track(&TrackingRequest::default(), (vec![3], false), 0, &mut out).unwrap();
     out.clear();
     machine.wait(3, &mut out);
     assert_eq!(out, [at_hand(Bond::Waits)]);
@@ -31,7 +31,7 @@ fn a_client_that_tracks_is_closed_with_the_end_of_any_connection() {
     let (mut machine, mut out) = (Dedicated::default(), Vec::new());
     machine.lose_connection(1, &mut out);
     assert!(out.is_empty(), "{out:?}");
-    machine.track(&Wanted::default(), (vec![1, 2], false), 0, &mut out).unwrap();
+    machine.track(&TrackingRequest::default(), (vec![1, 2], false), 0, &mut out).unwrap();
     out.clear();
     machine.lose_connection(1, &mut out);
     assert_eq!(out, [Action::Close(Closing::TrackingLost)]);
@@ -40,7 +40,7 @@ fn a_client_that_tracks_is_closed_with_the_end_of_any_connection() {
 #[test]
 fn reset_hears_nothing_of_what_it_undoes() {
     let (mut machine, mut out) = (Dedicated::default(), Vec::new());
-    machine.track(&Wanted::default(), (vec![1, 2], false), 0, &mut out).unwrap();
+    machine.track(&TrackingRequest::default(), (vec![1, 2], false), 0, &mut out).unwrap();
     machine.watch(1, 1, &mut out).unwrap();
     out.clear();
     machine.reset(&mut out);

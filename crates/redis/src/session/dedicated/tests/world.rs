@@ -394,7 +394,7 @@ impl std::fmt::Debug for World {
 }
 
 /// What a `CLIENT TRACKING` wants; `None`: nothing more.
-fn wanted(line: &str) -> Option<Wanted> {
+fn wanted(line: &str) -> Option<TrackingRequest> {
     let (mut cutter, bytes) = (Commands::default(), format!("{line}\r\n"));
     cutter.cut(bytes.as_bytes(), &Limits::default()).unwrap();
     options::read(&cutter.command(bytes.as_bytes())).unwrap()
