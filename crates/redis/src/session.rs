@@ -53,7 +53,7 @@ use wait::WrittenServers;
 /// A client of the fabric.
 type Asking = Rc<Client<Servers>>;
 
-/// One client's side.
+/// A client: who it is, what it has said, and what holds for what it says next.
 #[derive(Debug)]
 pub struct Session {
     front: Rc<Front>,

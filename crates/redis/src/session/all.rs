@@ -91,7 +91,7 @@ impl Session {
         Ok(())
     }
 
-    /// `SCRIPT` or `FUNCTION`.
+    /// `SCRIPT` or `FUNCTION`, by its sub-command.
     pub(super) fn manage(&mut self, what: ManagingCommand, command: Command<'_>, client: &Asking) {
         match what {
             ManagingCommand::Changes => self.each(false, command, join::first, client),

@@ -65,7 +65,7 @@ pub(super) fn unnamed(front: &Front, users: &Users) -> (Rc<Account>, Unnamed) {
 pub(super) enum Check {
     /// Weir has: whom it has found.
     Own(Option<User>),
-    /// A server does.
+    /// A server does, by a login with these.
     Server(Credentials),
 }
 

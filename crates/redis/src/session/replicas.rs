@@ -18,7 +18,7 @@ use crate::server::ConnectionProfile;
 /// What a client has written, for its reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Wrote {
-    /// Nothing.
+    /// Nothing that a replica may lack.
     #[default]
     Nothing,
     /// Something; whether it was answered was not looked at.

@@ -18,7 +18,7 @@ pub(super) enum Replies {
     SkipNext,
     /// All but that to the command which comes next.
     Skip,
-    /// None.
+    /// It hears no answer.
     Off,
 }
 

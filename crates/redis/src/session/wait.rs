@@ -83,7 +83,7 @@ impl Mark {
 /// The servers to which a client has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum WrittenServers {
-    /// To none.
+    /// It has written to none.
     #[default]
     Nowhere,
     /// To this one, of which so many connections had broken before.
