@@ -25,7 +25,7 @@ help:
 	@echo "make strangers  STEPS ($(STEPS)) steps of clients, each beside one without Weir; SEED=2 for others"
 	@echo "make copies   COPY_ANSWERS ($(COPY_ANSWERS)) answers beside clients that say anything amid a COPY; SEED=2 for others"
 	@echo "make twins    clients of Redis, each beside its twin without Weir: for each of SEEDS ($(SEEDS)) 100000 STEPS"
-	@echo "make soak     each test of chance for MINUTES ($(MINUTES)), one after the other; SEED=2 for others"
+	@echo "make soak     each test of chance for MINUTES ($(MINUTES)), one after the other, and the larger tests of orders; SEED=2 for others"
 	@echo "make check    format, clippy with warnings denied, tidy, licences and advisories"
 	@echo "make bench    side by side with peers, in one run; ARGS=--help lists the rows"
 	@echo "make fuzz     each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS)) seconds"
@@ -78,6 +78,7 @@ soak:
 	strangers:: isolation::every_client redis::isolation redis::twins aof::chaos what_chance \
 	answer_as_one_server \
 	failover::a_server_is_killed
+	$(CARGO) test --release --package weir-redis --lib -- --ignored every_order_of_events
 
 check:
 	@CARGO=$(CARGO) scripts/check

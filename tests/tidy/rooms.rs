@@ -5,7 +5,13 @@ use crate::source::Source;
 use crate::tokens::{Token, tokens};
 
 /// A room, and the modules of its crate that it may take from.
-const ROOMS: [(&str, &[&str]); 1] = [("crates/postgres/src/pipeline/", &["pipeline", "plan"])];
+const ROOMS: [(&str, &[&str]); 5] = [
+    ("crates/postgres/src/pipeline/", &["pipeline", "plan"]),
+    ("crates/redis/src/session/dedicated.rs", &["commands", "session"]),
+    ("crates/redis/src/session/dedicated/", &["commands", "session"]),
+    ("crates/redis/src/session/dispatch.rs", &["commands", "session"]),
+    ("crates/redis/src/session/dispatch/", &["commands", "session"]),
+];
 
 /// Crates and modules whose names stand for input and output, waiting, or clocks.
 const DOING: [&str; 10] =

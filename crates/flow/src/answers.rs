@@ -28,7 +28,7 @@ pub type Join = Rc<dyn Fn(&[Vec<u8>]) -> Vec<u8>>;
 
 /// Where a piece of an answer belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct AnswerPlace {
     /// The request's number: requests of a client are counted from 0.
     pub request: u64,
     /// Which of its parts; 0 where it has one.

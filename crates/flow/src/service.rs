@@ -3,9 +3,10 @@
 //!
 //! The one path: [`Fabric`] holds a worker's servers and clients. [`Fabric::serve`] reads what a
 //! client sends and has the gateway's [`Dialogue`] cut requests off it; each is asked through its
-//! [`Client`], which has a [`Place`](crate::answers::Place) for the answer and puts the request on
-//! a lane, or on the client's lease; [`Ticket`] goes along with it and brings the reply back.
-//! A request that finds no lane waits in its client, and with it all that the client asks later.
+//! [`Client`], which has an [`AnswerPlace`](crate::answers::AnswerPlace) for the answer and puts
+//! the request on a lane, or on the client's lease; [`Ticket`] goes along with it and brings the
+//! reply back. A request that finds no lane waits in its client, and with it all that the client
+//! asks later.
 
 mod again;
 mod apart;
@@ -30,7 +31,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use apart::Apart;
-pub use client::{Client, Standing};
+pub use client::{Client, ClientFigures};
 pub use events::ClientEvent;
 pub use fabric::{Fabric, Figures, LaneFigures};
 pub use pause::Pause;
@@ -49,7 +50,7 @@ pub trait Service: Sized + 'static {
     /// Where its replies end.
     type Protocol: Protocol + 'static;
     /// What is known of the server at its end.
-    type Known: ServerRecord + 'static;
+    type Record: ServerRecord + 'static;
     /// Why a server can not be reached.
     type Error: Clone + 'static;
     /// What comes of something that a client does [apart](Apart), for its dialogue.
@@ -69,7 +70,7 @@ pub trait Service: Sized + 'static {
     }
 
     /// A new connection's protocol, and what is known of its server.
-    fn known(&self, connection: &Self::Connection) -> (Self::Protocol, Self::Known);
+    fn known(&self, connection: &Self::Connection) -> (Self::Protocol, Self::Record);
 
     /// Whether two servers by their numbers are one, so that what is in flight at one is to be
     /// answered before the other is asked: else a client would not read its own writes.
@@ -194,45 +195,45 @@ pub struct Took {
 pub enum Unanswered<E> {
     /// The server can not be reached. Nothing was sent.
     Unreachable {
-        /// Which.
+        /// The number of the server.
         server: usize,
-        /// Why.
+        /// Why no connection to it was opened.
         error: E,
     },
     /// Its connection broke. Nothing was sent, and is not sent again: a request before it may yet
     /// take effect.
     NotSent {
-        /// To which server.
+        /// The number of the server.
         server: usize,
     },
     /// It had no effect where it was sent, and what its client asked later has had one: asked
     /// again it would come too late.
     Overtaken {
-        /// To which server it was sent.
+        /// The number of the server.
         server: usize,
     },
     /// Its connection broke, and the server may have run it.
     MayHaveRun {
-        /// Which.
+        /// The number of the server.
         server: usize,
     },
     /// The answer took too long.
     Late {
-        /// Of which server.
+        /// The number of the server.
         server: usize,
         /// Whether the server may have run it.
         may_have_run: bool,
     },
     /// Other clients had all connections for themselves that there may be.
     NoLease {
-        /// To which server.
+        /// The number of the server.
         server: usize,
     },
-    /// It was cancelled.
+    /// Its client, or an operator, has cancelled it.
     Cancelled,
     /// Its client is closed by an operator.
     Killed,
-    /// Weir stops.
+    /// Weir stops, and its client had long enough to come to an end.
     Draining,
     /// More of this client's answers wait than may.
     TooMuchWaits,
@@ -244,7 +245,7 @@ pub enum Unanswered<E> {
     OutOfMemory,
     /// The connection that the client had for itself has ended.
     LeaseLost {
-        /// To which server.
+        /// The number of the server.
         server: usize,
     },
 }
@@ -278,11 +279,12 @@ pub trait Dialogue<S: Service>: 'static {
         Ok(())
     }
 
-    /// The connection that the client had for itself has ended, and with it what was on it.
+    /// The connection to a server that the client had for itself has ended, and with it what was on
+    /// it.
     ///
     /// # Errors
     /// The client is closed with these words.
-    fn lease_lost(&mut self, client: &Rc<Client<S>>) -> Result<(), Vec<u8>>;
+    fn lease_lost(&mut self, server: usize, client: &Rc<Client<S>>) -> Result<(), Vec<u8>>;
 }
 
 /// How a fabric is run.

@@ -5,6 +5,7 @@
 //! block and leaves nothing on the connection.
 
 mod said;
+mod scripting;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,10 @@ use std::sync::LazyLock;
 
 use wire::resp::Command;
 
-pub use said::{Taken, taken};
+pub use said::{CommandDifference, taken};
+pub use scripting::{
+    ScriptConcern, may_concern_scripts, may_concern_scripts_as_sent, script_concern,
+};
 
 /// The longest name there is in the list.
 const NAME_BYTES_MAX: usize = 24;
@@ -289,6 +293,29 @@ impl Spec {
     pub fn may_read_replicas(&self) -> bool {
         let reads = [Do::Read, Do::StreamRead, Do::Split(Split::Mget), Do::Split(Split::SumRead)];
         reads.contains(&self.what) && !OF_ONE_SERVER.contains(&self.name)
+    }
+
+    /// Whether it is `CLIENT`, whatever its sub-command is.
+    #[inline]
+    pub fn is_client(&self) -> bool {
+        self.what == Do::Own(OwnCommand::Client)
+    }
+
+    /// Whether it is `EXEC`, which runs what was queued before it.
+    pub fn is_exec(&self) -> bool {
+        self.what == Do::Transaction(TransactionCommand::Exec)
+    }
+
+    /// Whether a command of this kind is the same whoever says it: what logs in, and what needs no
+    /// login.
+    pub fn is_for_strangers(&self, command: &Command<'_>) -> bool {
+        match self.what {
+            Do::Own(OwnCommand::Auth | OwnCommand::Quit | OwnCommand::Reset) => true,
+            Do::Own(OwnCommand::Hello) => {
+                command.iter().any(|word| word.eq_ignore_ascii_case(b"AUTH"))
+            }
+            _ => false,
+        }
     }
 
     /// Whether it may have so many arguments, its name included.

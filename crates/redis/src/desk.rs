@@ -27,7 +27,7 @@ use crate::commands::{self, Keys};
 
 /// What the workers of a pool share for operators.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub struct PoolDesk {
     /// Commands that were slow.
     pub slow: SlowLog,
     /// Who watches all commands.
@@ -38,7 +38,7 @@ pub struct Shared {
 #[derive(Debug, Default)]
 pub struct Desk {
     /// What is shared with the other workers.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<PoolDesk>,
     /// What takes longer is kept.
     pub slow_limit: SlowLimit,
     /// Keys that were sampled.
@@ -49,7 +49,7 @@ pub struct Desk {
 
 impl Desk {
     /// A worker's, of nothing yet.
-    pub fn new(shared: Arc<Shared>, slow: Duration) -> Self {
+    pub fn new(shared: Arc<PoolDesk>, slow: Duration) -> Self {
         let desk = Self { shared, ..Self::default() };
         desk.slow_limit.set(slow);
         desk

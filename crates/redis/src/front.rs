@@ -29,8 +29,7 @@ use crate::settings::Settings;
 use crate::unknown::Unknown;
 use crate::users::Users;
 use placing::Placing;
-pub use shared::{Call, Shared};
-pub use tracking::TRACKING_LOST;
+pub use shared::{Call, PoolState};
 
 /// Logins that servers check at once for one worker, each on a connection.
 const CHECKS_AT_ONCE: usize = 32;
@@ -99,7 +98,7 @@ pub struct Front {
     pub in_force: Arc<ArcSwap<InForce>>,
     pub metrics: Metrics,
     /// What it shares with those of other workers.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<PoolState>,
     /// What servers say of commands that Weir does not know.
     pub unknown: Unknown,
     /// Permits to have a server check a login.
@@ -126,7 +125,7 @@ impl Front {
         hubs: Hubs,
         in_force: Arc<ArcSwap<InForce>>,
         metrics: Metrics,
-        shared: Arc<Shared>,
+        shared: Arc<PoolState>,
         worker: &flow::Worker,
     ) -> Self {
         let (health, desk) =

@@ -14,6 +14,8 @@
 //   a Redis command may share a connection: the table in commands/table.rs;
 //     session/dispatch.rs says by which way it goes, or why it is refused, by how its client
 //     stands
+//   a client takes a connection for itself, asks by it and gives it back: session/dedicated.rs;
+//     session/transaction.rs carries that out
 //   servers and pools of Redis come and go with a reload: gateway.rs: changes makes ready,
 //     fleet/spread.rs: respread puts servers in force, gateway/listening.rs the addresses;
 //     flow/src/service.rs: Service::left ends what is left at one that has gone

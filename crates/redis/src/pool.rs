@@ -15,7 +15,7 @@ use watch::metrics::Registry;
 
 use crate::desk::Desk;
 use crate::fleet::{self, Fleet, Hashing, WantedServer};
-use crate::front::{Call, Front, InForce, Shared};
+use crate::front::{Call, Front, InForce, PoolState};
 use crate::health::Health;
 use crate::hub::{self, Hubs};
 use crate::metrics::Metrics;
@@ -59,7 +59,7 @@ pub struct PoolError {
 /// A pool of one process.
 pub struct Pool {
     /// What its workers share.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<PoolState>,
     pub metrics: Metrics,
     /// Where connections to its servers are counted.
     pub counts: Counts,
@@ -121,7 +121,7 @@ impl Pool {
                 Fleet::of_ring(servers, hashing, health, settings.allow_cleartext)
             }
         };
-        let shared = Shared {
+        let shared = PoolState {
             name: name.to_owned(),
             settings: ArcSwap::from_pointee(settings),
             fleet,

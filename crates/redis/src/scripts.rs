@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use wire::resp::{Command, CommandFrame, Commands, Limits, put_command};
 
+use crate::commands::{ScriptConcern, script_concern};
+
 /// A longer script is not kept.
 const SCRIPT_BYTES_MAX: usize = 64 << 10;
 /// What is kept of all scripts, in bytes; beyond it, the oldest are forgotten.
@@ -133,39 +135,6 @@ fn are_all_numbers(script: &[u8]) -> bool {
     })
 }
 
-/// What of a command concerns scripts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Concern {
-    /// It brings this argument as a script.
-    Brings(usize),
-    /// It names one that is there, and this brings it.
-    Names(&'static str),
-    /// It has all of them forgotten.
-    Flushes,
-}
-
-/// Whether a command, as it is sent, could concern scripts: seen by the beginning of its name.
-#[inline]
-pub fn may_concern(bytes: &[u8]) -> bool {
-    let name = bytes.splitn(3, |byte| *byte == b'\n').nth(2).unwrap_or_default();
-    let is = |word: &[u8]| name.get(..4).is_some_and(|name| name.eq_ignore_ascii_case(word));
-    is(b"EVAL") || is(b"SCRI")
-}
-
-fn concern(command: &Command<'_>) -> Option<Concern> {
-    let is = |at: usize, word: &[u8]| {
-        command.get(at).is_some_and(|given| given.eq_ignore_ascii_case(word))
-    };
-    match () {
-        () if is(0, b"EVAL") || is(0, b"EVAL_RO") => Some(Concern::Brings(1)),
-        () if is(0, b"EVALSHA") => Some(Concern::Names("EVAL")),
-        () if is(0, b"EVALSHA_RO") => Some(Concern::Names("EVAL_RO")),
-        () if is(0, b"SCRIPT") && is(1, b"LOAD") => Some(Concern::Brings(2)),
-        () if is(0, b"SCRIPT") && is(1, b"FLUSH") => Some(Concern::Flushes),
-        () => None,
-    }
-}
-
 impl KnownScripts {
     /// Nothing is known to be kept yet.
     pub fn new(scripts: Arc<Scripts>) -> Self {
@@ -174,10 +143,10 @@ impl KnownScripts {
 
     /// Whether the answer to a command is to be [`heard`](Self::heard).
     pub fn is_concerned(&self, command: &Command<'_>) -> bool {
-        match concern(command) {
-            None => false,
-            Some(Concern::Names(_) | Concern::Flushes) => true,
-            Some(Concern::Brings(at)) => {
+        match script_concern(command) {
+            None | Some(ScriptConcern::RunsFunction) => false,
+            Some(ScriptConcern::Names(_) | ScriptConcern::Flushes) => true,
+            Some(ScriptConcern::Brings(at)) => {
                 let script = command.get(at).unwrap_or_default();
                 script.len() <= SCRIPT_BYTES_MAX && !self.has(script)
             }
@@ -200,12 +169,12 @@ impl KnownScripts {
         let all = Limits { bulk: u64::MAX, ..Limits::default() };
         let Ok(CommandFrame::Command(_)) = commands.cut(bytes, &all) else { return None };
         let command = commands.command(bytes);
-        match concern(&command)? {
+        match script_concern(&command)? {
             // Whether a server has what it refuses to run is not known.
             _ if line.starts_with(b"-") && line != NOSCRIPT => None,
-            Concern::Names(brings) if line == NOSCRIPT => self.heal(&command, brings),
-            Concern::Names(_) => None,
-            Concern::Brings(at) => {
+            ScriptConcern::Names(brings) if line == NOSCRIPT => self.heal(&command, brings),
+            ScriptConcern::Names(_) | ScriptConcern::RunsFunction => None,
+            ScriptConcern::Brings(at) => {
                 let script: Arc<[u8]> = command.get(at)?.into();
                 self.scripts.keep(&script);
                 if !self.has(&script) {
@@ -213,7 +182,7 @@ impl KnownScripts {
                 }
                 None
             }
-            Concern::Flushes => {
+            ScriptConcern::Flushes => {
                 self.scripts.forget_all();
                 None
             }
@@ -222,17 +191,15 @@ impl KnownScripts {
 
     /// Whether a client could have had a server answer a command with any words.
     pub fn may_have_said(&self, command: &Command<'_>) -> bool {
-        match concern(command) {
-            Some(Concern::Brings(at)) => command.get(at).is_none_or(may_say_anything),
-            Some(Concern::Names(_)) => {
+        match script_concern(command) {
+            Some(ScriptConcern::Brings(at)) => command.get(at).is_none_or(may_say_anything),
+            Some(ScriptConcern::Names(_)) => {
                 let script = command.get(1).and_then(|sha| self.scripts.find(sha));
                 script.is_none_or(|script| may_say_anything(&script))
             }
-            Some(Concern::Flushes) => false,
-            None => {
-                let name = command.name();
-                name.eq_ignore_ascii_case(b"FCALL") || name.eq_ignore_ascii_case(b"FCALL_RO")
-            }
+            Some(ScriptConcern::Flushes) => false,
+            Some(ScriptConcern::RunsFunction) => true,
+            None => false,
         }
     }
 

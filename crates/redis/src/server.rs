@@ -19,7 +19,7 @@ use flow::tls::{Check, ClientOptions};
 use wire::resp::Version;
 
 use crate::settings::{BackendSettings, is_of_this_machine, read_address};
-pub use asked::{Asked, said};
+pub use asked::{ControlConnection, said};
 pub use credentials::{Credentials, Login};
 pub use sentinel::Sentinels;
 use shards::Shard;
@@ -50,7 +50,7 @@ pub struct Server {
 
 /// What lanes are alike for: a server, a database of it, and the protocol's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct ConnectionProfile {
     /// The number of the server.
     pub server: usize,
     pub database: u32,
@@ -62,7 +62,7 @@ pub struct Place {
     pub tracks: bool,
 }
 
-impl Place {
+impl ConnectionProfile {
     /// Where a connection begins: in RESP2 and the first database.
     pub const FIRST: Self =
         Self { server: 0, database: 0, version: Version::Two, reads: false, tracks: false };

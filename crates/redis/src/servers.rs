@@ -20,11 +20,12 @@ use flow::pool::Budget;
 use flow::service::{Again, Fabric, Judge, Request, Service, Took, Unanswered};
 use wire::resp::{Command, announced, put_error};
 
+use crate::commands::may_concern_scripts_as_sent;
 use crate::desk::Desk;
 use crate::fleet::{Fleet, Node, View};
 use crate::metrics::times::{ServerTimes, Times};
-use crate::scripts::{self, KnownScripts, Scripts};
-use crate::server::{Connection, Identity, Place, ServerError};
+use crate::scripts::{KnownScripts, Scripts};
+use crate::server::{Connection, ConnectionProfile, Identity, ServerError};
 use crate::topology::redirect::Redirect;
 use accounts::{Account, Accounts};
 use checks::Budgets;
@@ -107,10 +108,10 @@ impl Servers {
     /// Servers are others than before, by the same numbers, or have left: what clients have written
     /// to them may be lost, or keys are with others.
     pub fn are_others(&self, before: &View, now: &View) {
-        let has_left = |place: &Place| {
+        let has_left = |place: &ConnectionProfile| {
             !place.reads && before.left(place.server).is_none() && now.left(place.server).is_some()
         };
-        let is_other = |place: &Place| {
+        let is_other = |place: &ConnectionProfile| {
             let of = before.incarnation(place.server);
             of.is_some_and(|of| now.incarnation(place.server) != Some(of)) || has_left(place)
         };
@@ -152,7 +153,7 @@ impl Servers {
 
     /// The number of a place of an account.
     #[inline]
-    pub fn number(&self, account: &Rc<Account>, place: Place) -> usize {
+    pub fn number(&self, account: &Rc<Account>, place: ConnectionProfile) -> usize {
         self.places.number(account, place)
     }
 
@@ -188,11 +189,11 @@ impl Servers {
 
     /// What a place is, by its number.
     #[inline]
-    pub fn place(&self, number: usize) -> Option<Place> {
+    pub fn place(&self, number: usize) -> Option<ConnectionProfile> {
         self.places.place(number)
     }
 
-    fn reached(&self, number: usize) -> Option<(Place, Node, Rc<Account>)> {
+    fn reached(&self, number: usize) -> Option<(ConnectionProfile, Node, Rc<Account>)> {
         let (place, account) = (self.place(number)?, self.account(number)?);
         Some((place, self.view.borrow().nodes.get(place.server)?.clone(), account))
     }
@@ -214,7 +215,7 @@ impl Servers {
 
     /// The place at another server that is otherwise as this one.
     fn at_other(&self, number: usize, server: usize) -> Option<usize> {
-        let place = Place { server, reads: false, ..self.place(number)? };
+        let place = ConnectionProfile { server, reads: false, ..self.place(number)? };
         Some(self.number(&self.account(number)?, place))
     }
 }
@@ -262,7 +263,7 @@ impl ServerRecord for LeadsTo {
 impl Service for Servers {
     type Connection = Connection;
     type Protocol = Ends;
-    type Known = LeadsTo;
+    type Record = LeadsTo;
     type Error = ServerError;
     type Outcome = Outcome;
 
@@ -339,7 +340,7 @@ impl Service for Servers {
             let judge = Judge::of(request.about());
             return Some(Again::at_once(Request { server, judge, ..request.clone() }));
         }
-        if !scripts::may_concern(redirects::plain(request)) {
+        if !may_concern_scripts_as_sent(redirects::plain(request)) {
             return None;
         }
         let bytes = self.scripts.heard(redirects::plain(request), line)?;

@@ -32,7 +32,7 @@ use wire::resp::{Command, CommandFrame, Commands, Limits, Version, put_simple};
 
 use crate::commands::{Numbered, Positions, Spec};
 use crate::desk::{Card, Desk};
-use crate::front::{Front, Home, InForce, TRACKING_LOST};
+use crate::front::{Front, Home, InForce};
 use crate::servers::accounts::Account;
 use crate::servers::{Outcome, Servers};
 use crate::users::Identity;
@@ -48,13 +48,12 @@ use passed::Unnamed;
 use replicas::Wrote;
 use replies::Replies;
 use subscribe::Subscribed;
-use tracking::Tracking;
-use wait::Written;
+use wait::WrittenServers;
 
 /// A client of the fabric.
 type Asking = Rc<Client<Servers>>;
 
-/// One client's side.
+/// A client: who it is, what it has said, and what holds for what it says next.
 #[derive(Debug)]
 pub struct Session {
     front: Rc<Front>,
@@ -70,19 +69,17 @@ pub struct Session {
     /// What operators see of it.
     card: Rc<Card>,
     /// Until it is dropped, operators see it.
-    seen: Option<Seen>,
+    desk_entry: Option<DeskEntry>,
     /// It watches all commands.
     monitoring: Option<Monitoring>,
     /// Its login that is under way.
     login: Option<Rc<Login>>,
-    /// What it has on connections of its own, but for what it tracks.
+    /// What it has on connections of its own.
     dedicated: Dedicated,
     /// Room for what that wants done; empty but meanwhile.
     actions: Vec<Action>,
     /// Why servers have not said what the step at hand of it is: an error for its client.
     untold: Option<String>,
-    /// It is told of keys that others change.
-    tracking: Option<Tracking>,
     /// What it is subscribed to, once it has been to anything.
     subscribed: Option<Subscribed>,
     /// The number of the command that is under way.
@@ -90,7 +87,7 @@ pub struct Session {
     /// More has come of the client behind that.
     has_more: bool,
     /// Where it has written, for `WAIT`.
-    written: Cell<Written>,
+    written: Cell<WrittenServers>,
     /// What it has written is answered, for its reads from replicas.
     wrote: Cell<Wrote>,
     /// How many requests were marked, to hear what becomes of them.
@@ -102,7 +99,7 @@ pub struct Session {
 }
 
 /// What became of a command: `Err` is an error for its client, who stays.
-type Taken = Result<(), String>;
+type CommandResult = Result<(), String>;
 
 /// A command of the list on its way, and how its client stood as it came.
 #[derive(Debug, Clone, Copy)]
@@ -125,7 +122,7 @@ impl Session {
         Self {
             front,
             card,
-            seen: None,
+            desk_entry: None,
             monitoring: None,
             login: None,
             commands: Commands::default(),
@@ -137,7 +134,6 @@ impl Session {
             dedicated: Dedicated::default(),
             actions: Vec::new(),
             untold: None,
-            tracking: None,
             subscribed: None,
             number: 0,
             has_more: false,
@@ -151,8 +147,6 @@ impl Session {
 
     /// As a client that has just come, but for what it has written.
     fn begin_anew(&mut self, client: &Asking) {
-        self.leave_transaction(client);
-        self.end_tracking();
         self.hears_again(client);
         let in_force = self.front.in_force.load();
         (self.identity, self.database) = (in_force.users.anonymous(), in_force.database);
@@ -175,20 +169,21 @@ impl Session {
         let transaction = self.dedicated.standing();
         card.in_multi.set(transaction == TransactionStanding::Begun);
         card.watches.set(matches!(transaction, TransactionStanding::Watching { .. }));
+        card.tracks.set(self.dedicated.tracks());
     }
 
     fn limits(&self, in_force: &InForce) -> Limits {
         if self.identity.is_some() { in_force.limits } else { Limits::UNAUTHENTICATED }
     }
 
-    fn take(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+    fn take(&mut self, command: Command<'_>, client: &Asking) -> CommandResult {
         if is_of_http(command.name()) {
             tracing::warn!(from = self.card.address(), "a client speaks HTTP: it is closed");
             self.is_over = true;
             return Ok(());
         }
-        self.look_at_tracking(command.name());
         let (found, standing, decided) = self.dispatch(&command);
+        self.dedicated.begin_command(found.is_some_and(|(spec, _)| spec.is_client()));
         if let Some((spec, number)) = found {
             self.number = number;
             if decided != Err(Refusal::Stranger) {
@@ -248,12 +243,12 @@ impl Session {
             pool: PoolFacts { only: self.front.only(), is_cluster: self.front.is_cluster() },
             subscription: self.subscription(),
             transaction: self.dedicated.standing(),
-            tracks: self.tracking.is_some(),
+            tracks: self.dedicated.tracks(),
         }
     }
 
     /// Tells a client why its command is not run.
-    fn refuses(&mut self, why: &Refusal, command: &Command<'_>, client: &Asking) -> Taken {
+    fn refuses(&mut self, why: &Refusal, command: &Command<'_>, client: &Asking) -> CommandResult {
         match why {
             Refusal::Stranger => {
                 self.unnamed.fails()?;
@@ -287,7 +282,12 @@ impl Session {
     }
 
     /// Has a command go its way.
-    fn go(&mut self, route: CommandRoute, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+    fn go(
+        &mut self,
+        route: CommandRoute,
+        of: &ListedCommand<'_>,
+        client: &Asking,
+    ) -> CommandResult {
         let command = of.command;
         match route {
             CommandRoute::Transaction(what) => self.steps(what, of, client),
@@ -315,10 +315,7 @@ impl Session {
                 self.pubsub(what, command, client);
                 Ok(())
             }
-            CommandRoute::AskTracked => {
-                self.ask_all_tracked(command.bytes(), client);
-                Ok(())
-            }
+            CommandRoute::AskTracked => self.ask_all_tracked(command, client),
             CommandRoute::Own(own) => self.answer(own, command, client),
         }
     }
@@ -348,12 +345,12 @@ fn is_of_http(name: &[u8]) -> bool {
 
 /// A client that operators see, until this is dropped.
 #[derive(Debug)]
-struct Seen {
+struct DeskEntry {
     desk: Rc<Desk>,
     client: u64,
 }
 
-impl Drop for Seen {
+impl Drop for DeskEntry {
     fn drop(&mut self) {
         self.desk.leaves(self.client);
     }
@@ -363,7 +360,7 @@ impl Dialogue<Servers> for Session {
     fn begins(&mut self, client: &Asking) {
         let (desk, client) = (Rc::clone(&self.front.desk), client.id());
         desk.enters(client, Rc::clone(&self.card));
-        self.seen = Some(Seen { desk, client });
+        self.desk_entry = Some(DeskEntry { desk, client });
     }
 
     fn next(&mut self, bytes: &[u8], client: &Asking) -> Result<usize, Vec<u8>> {
@@ -422,7 +419,6 @@ impl Dialogue<Servers> for Session {
             ClientEvent::Answered(answer) => {
                 let (mark, begins) = (answer.mark, answer.begins.as_deref());
                 self.drive_alone(client, |machine, out| machine.hear(mark, begins, out));
-                self.hears_of_tracking(&answer)?;
             }
             ClientEvent::Done(Outcome::LoggedIn(done)) => self.is_let_in(done),
             ClientEvent::Done(Outcome::NotLetIn(why)) => self.unnamed = why.into(),
@@ -432,11 +428,8 @@ impl Dialogue<Servers> for Session {
         Ok(())
     }
 
-    fn lease_lost(&mut self, _client: &Asking) -> Result<(), Vec<u8>> {
-        self.dedicated.fail();
-        match self.tracking {
-            Some(_) => Err(join::error(TRACKING_LOST)),
-            None => Ok(()),
-        }
+    fn lease_lost(&mut self, place: usize, client: &Asking) -> Result<(), Vec<u8>> {
+        self.drive_alone(client, |machine, out| machine.lose_connection(place, out));
+        Ok(())
     }
 }

@@ -15,7 +15,7 @@ const LOST: &str = "-ERR weir: CLIENT TRACKING: its connection has ended, or key
                     servers: what was kept may be out of date";
 
 /// What is said, and by whom: `a` tracks, `b` does not.
-const STEPS: [&str; 62] = [
+const STEPS: [&str; 67] = [
     "a HELLO 3",
     "a CLIENT TRACKINGINFO",
     "a CLIENT GETREDIR",
@@ -78,6 +78,11 @@ const STEPS: [&str; 62] = [
     "a RESET",
     "a CLIENT TRACKINGINFO",
     "a CLIENT TRACKING ON",
+    "a CLIENT TRACKING OFF",
+    "a CLIENT TRACKING ON OPTIN",
+    "a CLIENT CACHING YES",
+    "a RESET",
+    "a CLIENT TRACKINGINFO",
 ];
 
 /// What one client hears up to the answer of a server to what is asked behind it: an answer, and

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::noted::Notes;
-use super::seat::{Part, Seat};
-use super::{Begun, Filled, Join, NotedAnswer, Over, Place, Verdict};
+use super::seat::{AnswerPart, Seat};
+use super::{AnswerPlace, Begun, Filled, Join, NotedAnswer, Over, Verdict};
 use crate::lane::Fate;
 
 /// The places of the requests of one client that are not answered yet, in their order. Without
@@ -47,14 +47,14 @@ impl Line {
 
     /// A place for a request that has one answer.
     #[inline]
-    pub fn open(&mut self) -> Place {
+    pub fn open(&mut self) -> AnswerPlace {
         self.take(Seat::empty(self.hears_no_answers))
     }
 
     /// A place for a request that is answered by `count` parts. `join` is called once, when all
     /// are there; never where the place is given up.
-    pub fn open_parts(&mut self, count: u32, join: Join) -> Place {
-        let parts = (0..count.max(1)).map(|_| Part::default()).collect();
+    pub fn open_parts(&mut self, count: u32, join: Join) -> AnswerPlace {
+        let parts = (0..count.max(1)).map(|_| AnswerPart::default()).collect();
         self.take(Seat::Parts { parts, join, is_unheard: self.hears_no_answers })
     }
 
@@ -68,7 +68,7 @@ impl Line {
     /// Has the gateway told of the request in this place, which was taken last, once all before it
     /// are answered and so is it: how its answer begins, or that there is none. Whether the client
     /// hears the answer makes no difference. `mark` is what the gateway knows the request by.
-    pub fn note(&mut self, place: Place, mark: u64) {
+    pub fn note(&mut self, place: AnswerPlace, mark: u64) {
         self.notes.get_or_insert_default().add(place.request, mark);
     }
 
@@ -82,10 +82,10 @@ impl Line {
         first
     }
 
-    fn take(&mut self, seat: Seat) -> Place {
+    fn take(&mut self, seat: Seat) -> AnswerPlace {
         let request = self.next();
         self.seats.push_back(seat);
-        Place { request, part: 0 }
+        AnswerPlace { request, part: 0 }
     }
 
     /// The number of the next request.
@@ -94,7 +94,7 @@ impl Line {
     }
 
     #[inline]
-    fn seat(&mut self, place: Place) -> Option<&mut Seat> {
+    fn seat(&mut self, place: AnswerPlace) -> Option<&mut Seat> {
         let at = place.request.checked_sub(self.head)?;
         self.seats.get_mut(usize::try_from(at).ok()?)
     }
@@ -103,7 +103,7 @@ impl Line {
     #[inline]
     pub fn fill(
         &mut self,
-        place: Place,
+        place: AnswerPlace,
         bytes: &[u8],
         is_last: bool,
         mut send: impl FnMut(&[u8]),
@@ -116,7 +116,7 @@ impl Line {
     #[inline]
     pub fn fill_all(
         &mut self,
-        place: Place,
+        place: AnswerPlace,
         pieces: &[&[u8]],
         is_last: bool,
         mut send: impl FnMut(&[&[u8]]),
@@ -170,7 +170,7 @@ impl Line {
     }
 
     #[cold]
-    fn note_pieces(&mut self, place: Place, pieces: &[&[u8]]) {
+    fn note_pieces(&mut self, place: AnswerPlace, pieces: &[&[u8]]) {
         let is_whole = matches!(self.seat(place), Some(Seat::Whole { is_done: false, .. }));
         if let (true, Some(notes)) = (is_whole, &mut self.notes) {
             pieces.iter().for_each(|piece| notes.hear(place.request, piece));
@@ -182,7 +182,7 @@ impl Line {
         if self.waiting > self.limit { Filled::Over } else { Filled::Taken }
     }
 
-    fn join(&mut self, place: Place, send: &mut impl FnMut(&[u8])) -> Filled {
+    fn join(&mut self, place: AnswerPlace, send: &mut impl FnMut(&[u8])) -> Filled {
         let Some(seat) = self.seat(place) else { return Filled::Late };
         let waited = seat.waits();
         let empty = Seat::empty(seat.is_unheard());
@@ -199,7 +199,7 @@ impl Line {
     }
 
     /// Puts a whole answer in a place, and goes on with what is behind it if that was the head.
-    fn end(&mut self, place: Place, answer: Vec<u8>, send: &mut impl FnMut(&[u8])) -> Filled {
+    fn end(&mut self, place: AnswerPlace, answer: Vec<u8>, send: &mut impl FnMut(&[u8])) -> Filled {
         let is_unheard = self.seat(place).is_some_and(|seat| seat.is_unheard());
         let answer = if is_unheard { Vec::new() } else { answer };
         if place.request == self.head {
@@ -260,7 +260,7 @@ impl Line {
     /// A part of the answer was sent.
     pub fn give_up(
         &mut self,
-        place: Place,
+        place: AnswerPlace,
         words: &[u8],
         mut send: impl FnMut(&[u8]),
     ) -> Result<(), Begun> {
@@ -289,7 +289,7 @@ impl Line {
     ///
     /// # Errors
     /// A part of the answer was sent.
-    pub fn take_back(&mut self, place: Place, send: impl FnMut(&[u8])) -> Result<(), Begun> {
+    pub fn take_back(&mut self, place: AnswerPlace, send: impl FnMut(&[u8])) -> Result<(), Begun> {
         if !self.is_open(place) {
             return Ok(());
         }
@@ -303,14 +303,14 @@ impl Line {
 
     /// Whether a request is behind one that was taken back.
     #[inline]
-    pub fn is_held(&self, place: Place) -> bool {
+    pub fn is_held(&self, place: AnswerPlace) -> bool {
         self.taken_back.is_some_and(|first| first < place.request)
     }
 
     /// Judges a request whose connection has ended before its answer was whole. `repeats`: its
     /// gateway says that it may be asked again although a server may have run it. What waits of
     /// its answer is dropped.
-    pub fn orphaned(&mut self, place: Place, fate: Fate, repeats: bool) -> Verdict {
+    pub fn orphaned(&mut self, place: AnswerPlace, fate: Fate, repeats: bool) -> Verdict {
         let verdict = Verdict::of(fate, false, repeats);
         let waited = match self.seat(place) {
             None | Some(Seat::Whole { is_done: true, .. }) => {
@@ -343,7 +343,7 @@ impl Line {
     }
 
     /// Whether the request of this place, or this part of it, waits for its answer.
-    pub fn is_open(&self, place: Place) -> bool {
+    pub fn is_open(&self, place: AnswerPlace) -> bool {
         let at = place.request.checked_sub(self.head).and_then(|at| usize::try_from(at).ok());
         match at.and_then(|at| self.seats.get(at)) {
             Some(Seat::Whole { is_done, .. }) => !is_done,
@@ -355,14 +355,14 @@ impl Line {
     }
 
     /// Whether a request is behind one that may have run.
-    pub fn is_in_doubt(&self, place: Place) -> bool {
+    pub fn is_in_doubt(&self, place: AnswerPlace) -> bool {
         let behind = |doubt: &Doubt| doubt.of < place.request && place.request < doubt.until;
         self.doubt.as_ref().is_some_and(behind)
     }
 
     /// A request may have run, and changed something: what is behind it and was not sent is not
     /// sent any more.
-    pub fn doubts(&mut self, place: Place) {
+    pub fn doubts(&mut self, place: AnswerPlace) {
         let of = self.doubt.map_or(place.request, |doubt| doubt.of.min(place.request));
         self.doubt = Some(Doubt { of, until: self.next() });
     }
@@ -375,7 +375,7 @@ impl Line {
     pub fn aside(
         &mut self,
         bytes: &[u8],
-        behind: Option<Place>,
+        behind: Option<AnswerPlace>,
         mut send: impl FnMut(&[u8]),
     ) -> Result<(), Over> {
         let amid = self.is_amid_answer().then_some(self.head);

@@ -8,12 +8,12 @@ pub(super) enum Seat {
     /// One answer, as it comes.
     Whole { waits: Vec<u8>, is_told: bool, is_done: bool, is_unheard: bool },
     /// Several, of which one is made when all are there.
-    Parts { parts: Vec<Part>, join: Join, is_unheard: bool },
+    Parts { parts: Vec<AnswerPart>, join: Join, is_unheard: bool },
 }
 
 /// What has come of one of its parts.
 #[derive(Clone, Default)]
-pub(super) struct Part {
+pub(super) struct AnswerPart {
     pub(super) bytes: Vec<u8>,
     pub(super) is_done: bool,
 }

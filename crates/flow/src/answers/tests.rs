@@ -2,34 +2,34 @@
 
 use std::rc::Rc;
 
-use super::{Begun, Filled, Join, Line, Over, Place, Verdict};
+use super::{AnswerPlace, Begun, Filled, Join, Line, Over, Verdict};
 use crate::lane::Fate;
 
 mod orders;
 mod taken_back;
 
 /// A line and what its client heard.
-struct Heard {
+struct LineClient {
     line: Line,
     heard: Vec<u8>,
 }
 
-impl Heard {
+impl LineClient {
     fn new(limit: usize) -> Self {
         Self { line: Line::new(limit), heard: Vec::new() }
     }
 
-    fn fill(&mut self, place: Place, bytes: &str, is_last: bool) -> Filled {
+    fn fill(&mut self, place: AnswerPlace, bytes: &str, is_last: bool) -> Filled {
         let heard = &mut self.heard;
         self.line.fill(place, bytes.as_bytes(), is_last, |sent| heard.extend_from_slice(sent))
     }
 
-    fn give_up(&mut self, place: Place, words: &str) -> Result<(), Begun> {
+    fn give_up(&mut self, place: AnswerPlace, words: &str) -> Result<(), Begun> {
         let heard = &mut self.heard;
         self.line.give_up(place, words.as_bytes(), |sent| heard.extend_from_slice(sent))
     }
 
-    fn take_back(&mut self, place: Place) -> Result<(), Begun> {
+    fn take_back(&mut self, place: AnswerPlace) -> Result<(), Begun> {
         let heard = &mut self.heard;
         self.line.take_back(place, |sent| heard.extend_from_slice(sent))
     }
@@ -38,7 +38,7 @@ impl Heard {
         self.aside_behind(None, bytes)
     }
 
-    fn aside_behind(&mut self, behind: Option<Place>, bytes: &str) -> Result<(), Over> {
+    fn aside_behind(&mut self, behind: Option<AnswerPlace>, bytes: &str) -> Result<(), Over> {
         let heard = &mut self.heard;
         self.line.aside(bytes.as_bytes(), behind, |sent| heard.extend_from_slice(sent))
     }
@@ -53,13 +53,13 @@ fn joined() -> Join {
     Rc::new(|parts: &[Vec<u8>]| [b"[", &*parts.join(&b"+"[..]), b"]"].concat())
 }
 
-const fn part(of: Place, part: u32) -> Place {
-    Place { part, ..of }
+const fn part(of: AnswerPlace, part: u32) -> AnswerPlace {
+    AnswerPlace { part, ..of }
 }
 
 #[test]
 fn a_client_hears_its_answers_in_the_order_of_its_requests() {
-    let mut client = Heard::new(100);
+    let mut client = LineClient::new(100);
     let places = [client.line.open(), client.line.open(), client.line.open(), client.line.open()];
     assert_eq!(client.fill(places[1], "b1", false), Filled::Taken);
     assert_eq!(client.fill(places[3], "d1.", true), Filled::Taken);
@@ -105,7 +105,7 @@ fn an_answer_that_has_not_said_anything_has_not_begun() {
 
 #[test]
 fn parts_are_joined_once_all_are_there() {
-    let mut client = Heard::new(100);
+    let mut client = LineClient::new(100);
     let first = client.line.open();
     let split = client.line.open_parts(3, joined());
     client.fill(part(split, 2), "c", true);
@@ -127,7 +127,7 @@ fn parts_are_joined_once_all_are_there() {
 
 #[test]
 fn what_is_given_up_is_answered_in_its_turn_and_hears_nothing_later() {
-    let mut client = Heard::new(100);
+    let mut client = LineClient::new(100);
     let (a, b, c) = (client.line.open(), client.line.open(), client.line.open());
     client.fill(b, "b", false);
     assert_eq!(client.give_up(b, "(late)"), Ok(()));
@@ -150,7 +150,7 @@ fn what_is_given_up_is_answered_in_its_turn_and_hears_nothing_later() {
 
 #[test]
 fn whoever_lets_too_much_wait_is_told_so() {
-    let mut client = Heard::new(10);
+    let mut client = LineClient::new(10);
     let (a, b) = (client.line.open(), client.line.open());
     client.fill(a, "as much as there is goes through at the head", false);
     assert_eq!(client.fill(b, "12345", false), Filled::Taken);
@@ -162,7 +162,7 @@ fn whoever_lets_too_much_wait_is_told_so() {
     assert_eq!(client.fill(a, "x", true), Filled::Late);
     assert_eq!(client.line.waiting(), 0);
 
-    let mut client = Heard::new(10);
+    let mut client = LineClient::new(10);
     let split = client.line.open_parts(2, joined());
     assert_eq!(client.fill(part(split, 0), "1234567890", true), Filled::Taken);
     assert_eq!(client.fill(part(split, 1), "1", true), Filled::TooLarge, "parts wait, too");
@@ -171,7 +171,7 @@ fn whoever_lets_too_much_wait_is_told_so() {
     assert_eq!(client.line.waiting(), 0);
 
     // Beside something else they are not too large by themselves.
-    let mut client = Heard::new(10);
+    let mut client = LineClient::new(10);
     let (split, b) = (client.line.open_parts(2, joined()), client.line.open());
     assert_eq!(client.fill(b, "12345678", true), Filled::Taken);
     assert_eq!(client.fill(part(split, 0), "123", true), Filled::Over);
@@ -179,7 +179,7 @@ fn whoever_lets_too_much_wait_is_told_so() {
 
 #[test]
 fn what_belongs_to_no_request_goes_between_two_answers() {
-    let mut client = Heard::new(10);
+    let mut client = LineClient::new(10);
     assert_eq!(client.aside("!"), Ok(()));
     client.has("!");
     let (a, b) = (client.line.open(), client.line.open());
@@ -200,7 +200,7 @@ fn what_belongs_to_no_request_goes_between_two_answers() {
 
 #[test]
 fn whoever_wants_no_answers_hears_those_that_it_asked_for_before_and_after() {
-    let mut client = Heard::new(10);
+    let mut client = LineClient::new(10);
     let before = client.line.open();
     client.line.hears_answers(false);
     let [one, other, given_up] = [(); 3].map(|()| client.line.open());
@@ -227,7 +227,7 @@ fn whoever_wants_no_answers_hears_those_that_it_asked_for_before_and_after() {
 
 #[test]
 fn what_a_server_says_behind_an_answer_is_heard_behind_it_whoever_is_to_answer_before() {
-    let mut client = Heard::new(20);
+    let mut client = LineClient::new(20);
     let (a, b, c) = (client.line.open(), client.line.open(), client.line.open());
     let split = client.line.open_parts(2, joined());
     client.fill(b, "b", true);
@@ -259,7 +259,7 @@ fn what_a_server_says_behind_an_answer_is_heard_behind_it_whoever_is_to_answer_b
 fn what_may_have_run_holds_back_what_is_behind_it() {
     let line = || {
         let mut line = Line::new(100);
-        let places: Vec<Place> = (0..4).map(|_| line.open()).collect();
+        let places: Vec<AnswerPlace> = (0..4).map(|_| line.open()).collect();
         (line, places)
     };
     let (mut sure, at) = line();
@@ -288,8 +288,8 @@ fn what_may_have_run_holds_back_what_is_behind_it() {
 
 #[test]
 fn an_idle_client_holds_no_memory_of_a_burst() {
-    let mut client = Heard::new(1 << 20);
-    let places: Vec<Place> = (0..1000).map(|_| client.line.open()).collect();
+    let mut client = LineClient::new(1 << 20);
+    let places: Vec<AnswerPlace> = (0..1000).map(|_| client.line.open()).collect();
     for place in places.into_iter().rev() {
         client.fill(place, "x", true);
     }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::asking::{Detour, Pending};
 use super::{Again, Client, Request, Route, Service, Unanswered};
-use crate::answers::{Place, Verdict};
+use crate::answers::{AnswerPlace, Verdict};
 use crate::lane::Fate;
 
 /// So often a request is asked again by what a server answers; then that answer is the client's.
@@ -20,7 +20,7 @@ const BREAKS_MAX: u8 = 1;
 
 impl<S: Service> Client<S> {
     /// Whether a request may be asked in the place of another, by what its service says.
-    pub(super) fn takes(&self, place: Place, again: &Again) -> bool {
+    pub(super) fn takes(&self, place: AnswerPlace, again: &Again) -> bool {
         let is_last = self.sent.get() <= place.request + 1;
         again.request.turns < TURNS_MAX
             && !again.request.route.is_step()
@@ -33,7 +33,7 @@ impl<S: Service> Client<S> {
     /// the place of that.
     pub(super) fn ask_instead(
         self: &Rc<Self>,
-        place: Place,
+        place: AnswerPlace,
         again: Again,
         (from, is_leased): (usize, bool),
     ) {
@@ -67,7 +67,7 @@ impl<S: Service> Client<S> {
 
     /// A request may have had an effect: what was asked about the same before it, and is to be
     /// asked again, comes too late.
-    pub(super) fn overtakes(&self, place: Place, about: Option<u32>) {
+    pub(super) fn overtakes(&self, place: AnswerPlace, about: Option<u32>) {
         if self.detours.get() == 0 || about.is_none() {
             return;
         }
@@ -81,7 +81,7 @@ impl<S: Service> Client<S> {
     /// Takes note of where requests are placed now: where that has changed, what is asked from this
     /// place on waits for all before it.
     #[inline]
-    pub(super) fn note_placement(&self, place: Option<Place>) {
+    pub(super) fn note_placement(&self, place: Option<AnswerPlace>) {
         let placement = self.fabric.service().placement();
         if self.placement.replace(placement) != placement {
             let next = || self.line.borrow().requests().end;
@@ -108,7 +108,7 @@ impl<S: Service> Client<S> {
     /// What became of a request of which the connection has ended, and what is to be told.
     pub(super) fn orphaned(
         self: &Rc<Self>,
-        place: Place,
+        place: AnswerPlace,
         fate: Fate,
         asked: Option<Request>,
         (server, about): (usize, Option<u32>),

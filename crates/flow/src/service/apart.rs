@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::asking::Pending;
 use super::{Client, Service};
-use crate::answers::Place;
+use crate::answers::AnswerPlace;
 
 /// Begins what is done apart.
 pub(super) type Begin = Box<dyn FnOnce()>;
@@ -14,11 +14,11 @@ pub(super) type Begin = Box<dyn FnOnce()>;
 /// Something that a client does apart. Dropped, it is answered by nothing.
 pub struct Apart<S: Service> {
     client: Rc<Client<S>>,
-    place: Place,
+    place: AnswerPlace,
 }
 
 impl<S: Service> Apart<S> {
-    /// Whose it is.
+    /// The client that does it.
     pub fn client(&self) -> &Rc<Client<S>> {
         &self.client
     }
@@ -68,7 +68,7 @@ impl<S: Service> Client<S> {
         self.submit(Pending::Apart { place, begin: Some(begin) });
     }
 
-    pub(super) fn apart_now(&self, place: Place, begin: Option<Begin>) -> Option<Pending> {
+    pub(super) fn apart_now(&self, place: AnswerPlace, begin: Option<Begin>) -> Option<Pending> {
         if self.line.borrow().requests().start < place.request {
             return Some(Pending::Apart { place, begin });
         }

@@ -11,15 +11,15 @@ use std::time::Instant;
 use super::apart::Begin;
 use super::lease::Lease;
 use super::{Client, Effect, Fabric, Request, Route, Service, Ticket, Unanswered};
-use crate::answers::Place;
+use crate::answers::AnswerPlace;
 use crate::lane::Placement;
 use crate::lanes::{self, Picked, Turn};
 
 /// A lane of a fabric.
-pub(super) type Lane<S> = lanes::Lane<<S as Service>::Protocol, Ticket<S>, <S as Service>::Known>;
+pub(super) type Lane<S> = lanes::Lane<<S as Service>::Protocol, Ticket<S>, <S as Service>::Record>;
 
 /// A lane on which something of a client is in flight.
-pub(super) struct Way<S: Service> {
+pub(super) struct RiddenLane<S: Service> {
     server: usize,
     lane: Rc<Lane<S>>,
     in_flight: usize,
@@ -28,15 +28,15 @@ pub(super) struct Way<S: Service> {
 /// What waits for a lane or a lease.
 pub(super) enum Pending {
     /// A request; with a detour, one that had no effect where it was sent first.
-    Ask { place: Place, request: Request, detour: Option<Detour> },
+    Ask { place: AnswerPlace, request: Request, detour: Option<Detour> },
     /// The client is to have a connection for itself, and then to hear `words`.
-    Hold { place: Option<Place>, server: usize, words: Vec<u8> },
+    Hold { place: Option<AnswerPlace>, server: usize, words: Vec<u8> },
     /// The client gives that connection back, and then hears `words`.
-    Free { place: Option<Place>, server: usize, words: Vec<u8> },
+    Free { place: Option<AnswerPlace>, server: usize, words: Vec<u8> },
     /// The beginning of a request whose other bytes follow, on the client's own connection.
-    Begin { place: Place, request: Request },
+    Begin { place: AnswerPlace, request: Request },
     /// What is asked of nobody here; `None`: it has begun.
-    Apart { place: Place, begin: Option<Begin> },
+    Apart { place: AnswerPlace, begin: Option<Begin> },
 }
 
 /// What a request waits for that is asked in the place of one that had no effect.
@@ -44,19 +44,19 @@ pub(super) enum Pending {
 pub(super) struct Detour {
     /// Until what its client has sent to this server is answered: that may have an effect there.
     pub(super) from: usize,
-    /// Until then.
+    /// Until this moment, where there is one.
     pub(super) not_before: Option<Instant>,
     /// What its client asked later about the same has had an effect.
     pub(super) is_overtaken: bool,
 }
 
 impl Pending {
-    /// A request.
-    pub(super) fn ask(place: Place, request: Request) -> Self {
+    /// A request that is asked for the first time.
+    pub(super) fn ask(place: AnswerPlace, request: Request) -> Self {
         Self::Ask { place, request, detour: None }
     }
 
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Option<AnswerPlace> {
         match self {
             Self::Ask { place, .. } | Self::Begin { place, .. } | Self::Apart { place, .. } => {
                 Some(*place)
@@ -76,7 +76,7 @@ pub(super) struct Stream {
     /// To whom they go.
     pub(super) server: usize,
     /// Where its answer belongs.
-    pub(super) place: Place,
+    pub(super) place: AnswerPlace,
 }
 
 impl<S: Service> Client<S> {
@@ -93,7 +93,7 @@ impl<S: Service> Client<S> {
     /// Something is to be asked again in its place: before all that was asked after it.
     pub(super) fn ask_again(
         self: &Rc<Self>,
-        place: Place,
+        place: AnswerPlace,
         what: impl IntoIterator<Item = Pending>,
     ) {
         let mut pending = self.pending.borrow_mut();
@@ -166,7 +166,7 @@ impl<S: Service> Client<S> {
 
     /// Whether somebody waits for the answer still; what is behind a request that may yet take
     /// effect is given up here.
-    fn is_awaited(&self, place: Place, what: &Pending) -> bool {
+    fn is_awaited(&self, place: AnswerPlace, what: &Pending) -> bool {
         let line = self.line.borrow();
         let is_held_back = line.is_in_doubt(place);
         let is_there = line.is_open(place);
@@ -184,7 +184,7 @@ impl<S: Service> Client<S> {
         is_awaited
     }
 
-    fn put(self: &Rc<Self>, place: Place, request: Request) -> Option<Pending> {
+    fn put(self: &Rc<Self>, place: AnswerPlace, request: Request) -> Option<Pending> {
         let (server, now) = (request.server, Instant::now());
         let waited = request.waited(now);
         if self.is_busy_at_one_with(server) {
@@ -209,9 +209,9 @@ impl<S: Service> Client<S> {
             return None;
         }
         let lane = match self.lane(server, now) {
-            Found::Lane(lane) => lane,
-            Found::Wait => return Some(Pending::ask(place, request)),
-            Found::Failed(error) => {
+            LaneChoice::Lane(lane) => lane,
+            LaneChoice::Wait => return Some(Pending::ask(place, request)),
+            LaneChoice::Failed(error) => {
                 if let Some(server) = self.elsewhere(&request) {
                     let turns = request.turns + 1;
                     return self.put(place, Request { server, turns, ..request });
@@ -239,7 +239,7 @@ impl<S: Service> Client<S> {
     fn put_on(
         self: &Rc<Self>,
         lane: &Lane<S>,
-        place: Place,
+        place: AnswerPlace,
         request: Request,
         now: Instant,
     ) -> Option<Request> {
@@ -270,7 +270,7 @@ impl<S: Service> Client<S> {
     }
 
     /// A request is sent; `waited`: at this moment, after it has waited.
-    pub(super) fn has_sent(&self, place: Place, waited: Option<Instant>) {
+    pub(super) fn has_sent(&self, place: AnswerPlace, waited: Option<Instant>) {
         self.sent.set(self.sent.get().max(place.request + 1));
         if let Some(now) = waited {
             self.note_sent(place, now);
@@ -278,11 +278,11 @@ impl<S: Service> Client<S> {
     }
 
     /// The lane that a request for a server is to take.
-    fn lane(self: &Rc<Self>, server: usize, now: Instant) -> Found<S> {
-        if let Some(way) = self.ways.borrow().iter().find(|way| way.server == server) {
+    fn lane(self: &Rc<Self>, server: usize, now: Instant) -> LaneChoice<S> {
+        if let Some(way) = self.ridden.borrow().iter().find(|way| way.server == server) {
             // Each answer has this client look again, the last one of them at the latest.
             let takes = !way.lane.handle.is_quarantined() && way.lane.handle.has_room();
-            return if takes { Found::Lane(way.lane.clone()) } else { Found::Wait };
+            return if takes { LaneChoice::Lane(way.lane.clone()) } else { LaneChoice::Wait };
         }
         let group = self.fabric.group(server);
         let turn = self.turn.borrow();
@@ -292,22 +292,22 @@ impl<S: Service> Client<S> {
         drop(turn);
         if let Some(error) = failure {
             self.turn.borrow_mut().take();
-            return Found::Failed(error);
+            return LaneChoice::Failed(error);
         }
         if group.is_waited_for() && !is_called {
             self.wait_for(server);
-            return Found::Wait;
+            return LaneChoice::Wait;
         }
         let open = || Fabric::open_lane(&self.fabric, server);
         match group.pick(now, self.fabric.norm(), open) {
-            Picked::Lane(lane) if lane.handle.has_room() => Found::Lane(lane),
+            Picked::Lane(lane) if lane.handle.has_room() => LaneChoice::Lane(lane),
             Picked::Failed(error) => {
                 self.turn.borrow_mut().take();
-                Found::Failed(error)
+                LaneChoice::Failed(error)
             }
             Picked::Lane(_) | Picked::Opening | Picked::Busy => {
                 self.wait_for(server);
-                Found::Wait
+                LaneChoice::Wait
             }
         }
     }
@@ -325,13 +325,13 @@ impl<S: Service> Client<S> {
 
     /// A request of the client is on a lane.
     fn rides(&self, server: usize, lane: Rc<Lane<S>>) {
-        let mut ways = self.ways.borrow_mut();
+        let mut ridden = self.ridden.borrow_mut();
         let has_room = lane.handle.has_room();
-        match ways.iter_mut().find(|way| way.server == server) {
+        match ridden.iter_mut().find(|way| way.server == server) {
             Some(way) => way.in_flight += 1,
-            None => ways.push(Way { server, lane, in_flight: 1 }),
+            None => ridden.push(RiddenLane { server, lane, in_flight: 1 }),
         }
-        drop(ways);
+        drop(ridden);
         // Whoever was called lets the next one look, too.
         let turn = self.turn.borrow_mut().take();
         if let Some((_, turn)) = turn {
@@ -345,14 +345,14 @@ impl<S: Service> Client<S> {
     /// A request is off its lane: answered, or the lane has ended.
     #[inline]
     pub(super) fn left_lane(&self, server: usize) {
-        let mut ways = self.ways.borrow_mut();
-        if let Some(at) = ways.iter().position(|way| way.server == server) {
-            ways[at].in_flight -= 1;
-            if ways[at].in_flight == 0 {
-                ways.swap_remove(at);
+        let mut ridden = self.ridden.borrow_mut();
+        if let Some(at) = ridden.iter().position(|way| way.server == server) {
+            ridden[at].in_flight -= 1;
+            if ridden[at].in_flight == 0 {
+                ridden.swap_remove(at);
             }
         }
-        drop(ways);
+        drop(ridden);
         if !self.pending.borrow().is_empty() {
             self.wake();
         }
@@ -362,7 +362,7 @@ impl<S: Service> Client<S> {
     /// same.
     pub(super) fn is_riding(&self, server: usize) -> bool {
         let service = self.fabric.service();
-        self.ways.borrow().iter().any(|way| service.are_one(way.server, server))
+        self.ridden.borrow().iter().any(|way| service.are_one(way.server, server))
     }
 
     /// Whether anything of the client is in flight at a server.
@@ -374,13 +374,13 @@ impl<S: Service> Client<S> {
     fn is_busy_at_one_with(&self, server: usize) -> bool {
         let service = self.fabric.service();
         let is_other = |other: usize| other != server && service.are_one(other, server);
-        self.ways.borrow().iter().any(|way| is_other(way.server))
+        self.ridden.borrow().iter().any(|way| is_other(way.server))
             || self.leases.borrow().is_busy(is_other)
     }
 }
 
 /// What was found for a request.
-enum Found<S: Service> {
+enum LaneChoice<S: Service> {
     Lane(Rc<Lane<S>>),
     Wait,
     Failed(S::Error),

@@ -7,13 +7,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use super::asking::{Pending, Stream, Way};
+use super::asking::{Pending, RiddenLane, Stream};
 use super::events::Events;
 use super::joining::JoinedRequest;
 use super::lease::Leases;
 use super::unread::Keeps;
 use super::{Fabric, Request, Service, Unanswered};
-use crate::answers::{Filled, Join, Line, Place};
+use crate::answers::{AnswerPlace, Filled, Join, Line};
 use crate::lanes::Turn;
 use crate::memory::MemoryShare;
 use crate::outlet::Outlet;
@@ -27,7 +27,7 @@ pub struct Client<S: Service> {
     pub(super) outlet: Outlet,
     pub(super) line: RefCell<Line>,
     /// Since when its requests are under way that are not known to be answered, in their order.
-    asked: RefCell<VecDeque<Asked>>,
+    asked: RefCell<VecDeque<RequestArrival>>,
     /// The number behind the last of its requests of which anything was sent.
     pub(super) sent: Cell<u64>,
     /// What has this number or a later one waits for the answers to all before it, which were
@@ -39,7 +39,7 @@ pub struct Client<S: Service> {
     /// The last of its requests that wait for what others do.
     waits: Cell<Option<u64>>,
     /// The lanes on which something of it is in flight, one for each server.
-    pub(super) ways: RefCell<Vec<Way<S>>>,
+    pub(super) ridden: RefCell<Vec<RiddenLane<S>>>,
     /// What waits for a lane or a lease, in its order.
     pub(super) pending: RefCell<VecDeque<Pending>>,
     /// How many of those are asked in the place of one that had no effect.
@@ -77,7 +77,7 @@ pub struct Client<S: Service> {
 
 /// How a client stands at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Standing {
+pub struct ClientFigures {
     /// Requests that are not answered.
     pub unanswered: u64,
     /// Bytes of answers that wait for their turn.
@@ -94,7 +94,7 @@ pub struct Standing {
 
 /// A request that came.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct RequestArrival {
     request: u64,
     server: usize,
     /// When it came, or was sent if it had to wait.
@@ -116,7 +116,7 @@ impl<S: Service> Client<S> {
             placement,
             joined: JoinedRequest::default(),
             waits: Cell::new(None),
-            ways: RefCell::default(),
+            ridden: RefCell::default(),
             pending: RefCell::default(),
             detours: Cell::new(0),
             turn: RefCell::default(),
@@ -143,11 +143,11 @@ impl<S: Service> Client<S> {
         self.id
     }
 
-    /// How it stands.
-    pub fn standing(&self) -> Standing {
+    /// How much of it waits at this moment, and for what.
+    pub fn figures(&self) -> ClientFigures {
         let line = self.line.borrow();
         let requests = line.requests();
-        Standing {
+        ClientFigures {
             unanswered: requests.end - requests.start,
             waiting: line.waiting(),
             unread: self.outlet.spilled(),
@@ -164,7 +164,7 @@ impl<S: Service> Client<S> {
         self.submit_if_held(place, request);
     }
 
-    pub(super) fn submit_if_held(self: &Rc<Self>, place: Place, mut request: Request) {
+    pub(super) fn submit_if_held(self: &Rc<Self>, place: AnswerPlace, mut request: Request) {
         if self.holds_request(&mut request) {
             self.submit(Pending::ask(place, request));
         } else {
@@ -179,10 +179,10 @@ impl<S: Service> Client<S> {
         self.submit_parts(place, parts);
     }
 
-    pub(super) fn submit_parts(self: &Rc<Self>, place: Place, parts: Vec<Request>) {
+    pub(super) fn submit_parts(self: &Rc<Self>, place: AnswerPlace, parts: Vec<Request>) {
         for (part, mut request) in (0..).zip(parts) {
             self.note_of(place, &mut request);
-            self.submit_if_held(Place { part, ..place }, request);
+            self.submit_if_held(AnswerPlace { part, ..place }, request);
         }
     }
 
@@ -198,7 +198,7 @@ impl<S: Service> Client<S> {
     }
 
     /// The same, behind the answer to a request.
-    pub(super) fn push_behind(&self, answered: Option<Place>, bytes: &[u8]) {
+    pub(super) fn push_behind(&self, answered: Option<AnswerPlace>, bytes: &[u8]) {
         let send = |bytes: &[u8]| self.outlet.send(bytes);
         let pushed = self.line.borrow_mut().aside(bytes, answered, send);
         if pushed.is_err() {
@@ -236,7 +236,7 @@ impl<S: Service> Client<S> {
 
     /// A piece of an answer has come.
     #[inline]
-    pub(super) fn fill(&self, place: Place, bytes: &[u8], is_last: bool) {
+    pub(super) fn fill(&self, place: AnswerPlace, bytes: &[u8], is_last: bool) {
         let send = |bytes: &[u8]| self.outlet.send(bytes);
         let filled = self.line.borrow_mut().fill(place, bytes, is_last, send);
         match filled {
@@ -251,7 +251,7 @@ impl<S: Service> Client<S> {
     }
 
     /// Puts the gateway's words in the place of an answer.
-    pub(super) fn give_up(&self, place: Place, why: &Unanswered<S::Error>) {
+    pub(super) fn give_up(&self, place: AnswerPlace, why: &Unanswered<S::Error>) {
         let words = self.fabric.service().words(why);
         let send = |bytes: &[u8]| self.outlet.send(bytes);
         let given_up = self.line.borrow_mut().give_up(place, &words, send);
@@ -264,7 +264,7 @@ impl<S: Service> Client<S> {
     /// Gives up every request that is not answered.
     pub(super) fn give_up_all(&self, why: &Unanswered<S::Error>) {
         let requests = self.line.borrow().requests();
-        requests.for_each(|request| self.give_up(Place { request, part: 0 }, why));
+        requests.for_each(|request| self.give_up(AnswerPlace { request, part: 0 }, why));
     }
 
     /// Gives up what the client waits for: each request is answered in its turn, and what comes
@@ -276,7 +276,7 @@ impl<S: Service> Client<S> {
         // What has begun goes on.
         let requests = self.line.borrow().requests();
         for request in requests.skip(1) {
-            self.give_up(Place { request, part: 0 }, &Unanswered::Cancelled);
+            self.give_up(AnswerPlace { request, part: 0 }, &Unanswered::Cancelled);
         }
     }
 
@@ -347,7 +347,7 @@ impl<S: Service> Client<S> {
         self.is_over.get() || self.outlet.is_closed()
     }
 
-    pub(super) fn note_of(&self, place: Place, request: &mut Request) {
+    pub(super) fn note_of(&self, place: AnswerPlace, request: &mut Request) {
         if request.route.waits() {
             self.waits.set(Some(place.request));
         } else {
@@ -362,8 +362,8 @@ impl<S: Service> Client<S> {
     }
 
     /// Takes note of when a request came, which is now.
-    pub(super) fn note(&self, place: Place, server: usize) -> Instant {
-        let asked = Asked { request: place.request, server, at: Instant::now() };
+    pub(super) fn note(&self, place: AnswerPlace, server: usize) -> Instant {
+        let asked = RequestArrival { request: place.request, server, at: Instant::now() };
         let mut all = self.asked.borrow_mut();
         let head = self.line.borrow().requests().start;
         while all.front().is_some_and(|first| first.request < head) {
@@ -374,7 +374,7 @@ impl<S: Service> Client<S> {
     }
 
     /// A request is sent only now: its time begins.
-    pub(super) fn note_sent(&self, place: Place, now: Instant) {
+    pub(super) fn note_sent(&self, place: AnswerPlace, now: Instant) {
         let mut all = self.asked.borrow_mut();
         let begin = all.partition_point(|of| of.request < place.request);
         let its = all.iter_mut().skip(begin).take_while(|of| of.request == place.request);
@@ -403,7 +403,7 @@ impl<S: Service> Client<S> {
             }
             self.asked.borrow_mut().pop_front();
             if first.request >= head {
-                let place = Place { request: first.request, part: 0 };
+                let place = AnswerPlace { request: first.request, part: 0 };
                 let may_have_run = !self.is_pending(place.request);
                 self.give_up(place, &Unanswered::Late { server: first.server, may_have_run });
             }

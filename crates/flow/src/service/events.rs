@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::client::count_of;
 use super::{Client, Request, Service};
-use crate::answers::{Join, NotedAnswer, Place};
+use crate::answers::{AnswerPlace, Join, NotedAnswer};
 
 /// What has become of something that a dialogue has asked.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl<S: Service> Client<S> {
     }
 
     /// Has its dialogue told of what becomes of a request that is asked now.
-    fn notes(&self, place: Place, mark: u64) {
+    fn notes(&self, place: AnswerPlace, mark: u64) {
         self.line.borrow_mut().note(place, mark);
         self.events.is_due();
     }

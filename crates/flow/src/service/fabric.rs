@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const HUNG: u32 = 2;
 
 pub(super) type Lanes<S> =
-    Group<<S as Service>::Protocol, Ticket<S>, <S as Service>::Known, <S as Service>::Error>;
+    Group<<S as Service>::Protocol, Ticket<S>, <S as Service>::Record, <S as Service>::Error>;
 
 /// A worker's servers and clients.
 pub struct Fabric<S: Service> {
@@ -67,7 +67,7 @@ pub struct LaneFigures {
 /// What goes on in a fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Figures {
-    /// Clients.
+    /// Clients that are connected.
     pub clients: usize,
     /// Lanes to all servers.
     pub lanes: usize,
@@ -173,7 +173,7 @@ impl<S: Service> Fabric<S> {
         fabric
     }
 
-    /// The gateway.
+    /// The gateway's protocol and servers.
     pub fn service(&self) -> &Rc<S> {
         &self.service
     }
@@ -232,7 +232,7 @@ impl<S: Service> Fabric<S> {
         *self.breaks.borrow_mut().entry(server).or_default() += 1;
     }
 
-    /// What goes on.
+    /// What goes on in it at this moment.
     pub fn figures(&self) -> Figures {
         let groups = self.groups.borrow();
         let sum = groups.values().map(|group| group.figures());
@@ -240,7 +240,7 @@ impl<S: Service> Fabric<S> {
         Figures { clients: self.clients.borrow().len(), lanes, in_flight }
     }
 
-    /// All lanes.
+    /// Each lane to each server.
     pub fn lanes(&self) -> Vec<LaneFigures> {
         let now = Instant::now();
         let groups = self.groups.borrow();
@@ -379,7 +379,7 @@ struct LaneOpener<S: Service> {
 impl<S: Service> lanes::Opener for LaneOpener<S> {
     type Protocol = S::Protocol;
     type Ticket = Ticket<S>;
-    type Server = S::Known;
+    type Server = S::Record;
     type Error = S::Error;
     type Connection = Leased<S>;
     type Owner = Deliverer<S>;

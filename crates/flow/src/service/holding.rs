@@ -15,7 +15,18 @@ impl<S: Service> Client<S> {
     /// Counts the bytes of a request for as long as it is anywhere; false where there is no room.
     #[inline]
     pub(super) fn holds_request(&self, request: &mut Request) -> bool {
-        request.bytes.len() < LITTLE || self.holds_large(request)
+        request.bytes.len() < LITTLE || request.held.is_some() || self.holds_large(request)
+    }
+
+    /// Whether there is memory for a request, whose bytes are counted from then on; where there is
+    /// none, the client hears that in its place. For what takes a connection before it is asked.
+    pub fn has_room_for(&self, request: &mut Request) -> bool {
+        let has_room = self.holds_request(request);
+        if !has_room {
+            let place = self.line.borrow_mut().open();
+            self.give_up(place, &Unanswered::OutOfMemory);
+        }
+        has_room
     }
 
     #[cold]

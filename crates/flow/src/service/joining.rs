@@ -7,7 +7,7 @@
 use std::cell::Cell;
 
 use super::{Client, Service};
-use crate::answers::Place;
+use crate::answers::AnswerPlace;
 
 /// Which of a client's requests has joined another.
 #[derive(Debug, Default)]
@@ -21,14 +21,14 @@ pub(super) struct JoinedRequest {
 
 impl JoinedRequest {
     /// A request has joined another.
-    pub(super) fn note(&self, place: Place) {
+    pub(super) fn note(&self, place: AnswerPlace) {
         self.last.set(Some(place.request));
     }
 }
 
 impl<S: Service> Client<S> {
     /// Whether a request may join an equal one now.
-    pub(super) fn may_join(&self, place: Place) -> bool {
+    pub(super) fn may_join(&self, place: AnswerPlace) -> bool {
         // What it has not taken yet is read no faster than it takes it, which holds for its own
         // requests only.
         if self.outlet.spilled() > 0 {
@@ -38,7 +38,8 @@ impl<S: Service> Client<S> {
             return true;
         }
         let is_first = self.line.borrow().requests().start == place.request;
-        let is_under_way = !self.ways.borrow().is_empty() || self.leases.borrow().is_busy(|_| true);
+        let is_under_way =
+            !self.ridden.borrow().is_empty() || self.leases.borrow().is_busy(|_| true);
         let is_alone = is_first && !is_under_way;
         if is_alone {
             self.joined.alone.set(Some(place.request));
@@ -48,7 +49,7 @@ impl<S: Service> Client<S> {
 
     /// Whether something waits behind a request that has joined another and is not answered.
     #[inline]
-    pub(super) fn is_behind_joined(&self, place: Option<Place>) -> bool {
+    pub(super) fn is_behind_joined(&self, place: Option<AnswerPlace>) -> bool {
         let Some(joined) = self.joined.last.get() else { return false };
         let head = self.line.borrow().requests().start;
         head <= joined && place.is_none_or(|place| place.request > joined)

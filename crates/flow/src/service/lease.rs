@@ -11,7 +11,7 @@ use super::asking::{Pending, Stream};
 use super::fabric::{Fabric, Leased, is_hung};
 use super::ticket::Deliverer;
 use super::{Client, Request, Service, Ticket, Unanswered};
-use crate::answers::Place;
+use crate::answers::AnswerPlace;
 use crate::lane::{self, Handle, Why};
 use crate::lanes::ServerRecord as _;
 use crate::pool::LeaseError;
@@ -27,7 +27,7 @@ pub(super) enum Lease<S: Service> {
     /// It has one, which is closed in the end where a request has tainted it.
     Held {
         handle: Handle<S::Protocol, Ticket<S>>,
-        known: S::Known,
+        known: S::Record,
         in_flight: usize,
         is_tainted: bool,
     },
@@ -74,7 +74,7 @@ impl<S: Service> Leases<S> {
     /// Ends those connections at once that are such.
     fn close_where(
         &self,
-        is_such: impl Fn(usize, &Handle<S::Protocol, Ticket<S>>, &S::Known) -> bool,
+        is_such: impl Fn(usize, &Handle<S::Protocol, Ticket<S>>, &S::Record) -> bool,
     ) {
         for (server, lease) in &self.0 {
             if let Lease::Held { handle, known, .. } = lease
@@ -101,8 +101,15 @@ impl<S: Service> Client<S> {
         self.submit(Pending::Hold { place: None, server, words: Vec::new() });
     }
 
-    /// As [`free`](Self::free), which answers nothing.
+    /// As [`free`](Self::free), which answers nothing; behind a request that is still coming, once
+    /// it has come.
     pub fn release(self: &Rc<Self>, server: usize) {
+        if let Some(stream) = &mut *self.stream.borrow_mut()
+            && stream.server == server
+        {
+            stream.frees = true;
+            return;
+        }
         self.submit(Pending::Free { place: None, server, words: Vec::new() });
     }
 
@@ -129,7 +136,7 @@ impl<S: Service> Client<S> {
 
     /// Looks at what is known of the connections that it has for itself and waits on for what
     /// others do.
-    pub fn where_it_waits<T>(&self, look: impl Fn(&S::Known) -> T) -> Vec<T> {
+    pub fn where_it_waits<T>(&self, look: impl Fn(&S::Record) -> T) -> Vec<T> {
         let leases = self.leases.borrow();
         let waits = leases.0.iter().filter(|_| self.waits_for_others());
         let known = waits.filter_map(|(_, lease)| match lease {
@@ -139,37 +146,15 @@ impl<S: Service> Client<S> {
         known.map(look).collect()
     }
 
-    /// Asks a request by the connection to its server that this client has for itself, or else by
-    /// one that it has for this alone.
-    pub fn ask_alone(self: &Rc<Self>, request: Request) {
-        let (server, place) = (request.server, self.line.borrow_mut().open());
-        let mut request = Request { route: request.route.own(), ..request };
-        self.note_of(place, &mut request);
-        if !self.holds_request(&mut request) {
-            return self.give_up(place, &Unanswered::OutOfMemory);
-        }
-        let takes = !self.is_holding_where(|of| of == server);
-        if takes {
-            self.take(server);
-        }
-        self.submit(Pending::ask(place, request));
-        if takes {
-            self.release(server);
-        }
-    }
-
     /// Asks a request that is too large for a lane: its bytes are its beginning, and the next
-    /// `rest` bytes of the client follow them, on a connection of its own.
+    /// `rest` bytes of the client follow them, by the connection to its server that the client has
+    /// [taken](Self::take).
     pub fn stream(self: &Rc<Self>, mut request: Request, rest: u64) {
         let server = request.server;
-        let frees = !self.is_holding_where(|of| of == server);
         let place = self.line.borrow_mut().open();
         request.came = Some(self.note(place, server));
         request.rest = rest;
-        *self.stream.borrow_mut() = Some(Stream { left: rest, frees, server, place });
-        if frees {
-            self.submit(Pending::Hold { place: None, server, words: Vec::new() });
-        }
+        *self.stream.borrow_mut() = Some(Stream { left: rest, frees: false, server, place });
         self.submit(Pending::Begin { place, request });
     }
 
@@ -268,7 +253,7 @@ impl<S: Service> Client<S> {
 
     pub(super) fn hold_now(
         self: &Rc<Self>,
-        place: Option<Place>,
+        place: Option<AnswerPlace>,
         server: usize,
         words: Vec<u8>,
     ) -> Option<Pending> {
@@ -310,7 +295,7 @@ impl<S: Service> Client<S> {
 
     pub(super) fn free_now(
         &self,
-        place: Option<Place>,
+        place: Option<AnswerPlace>,
         server: usize,
         words: Vec<u8>,
     ) -> Option<Pending> {
@@ -330,7 +315,11 @@ impl<S: Service> Client<S> {
         None
     }
 
-    pub(super) fn begin_now(self: &Rc<Self>, place: Place, request: Request) -> Option<Pending> {
+    pub(super) fn begin_now(
+        self: &Rc<Self>,
+        place: AnswerPlace,
+        request: Request,
+    ) -> Option<Pending> {
         let server = request.server;
         let Some(handle) = self.leased(server) else {
             self.give_up(place, &Unanswered::LeaseLost { server });
@@ -358,12 +347,11 @@ impl<S: Service> Client<S> {
         }
     }
 
-    /// Whether a connection that it had for itself has ended; once.
-    pub(super) fn takes_loss(&self) -> bool {
-        let mut leases = self.leases.borrow_mut();
-        let before = leases.0.len();
-        leases.0.retain(|(_, lease)| !matches!(lease, Lease::Lost));
-        leases.0.len() < before
+    /// The server to which a connection has ended that it had for itself; each once.
+    pub(super) fn takes_loss(&self) -> Option<usize> {
+        let all = &mut self.leases.borrow_mut().0;
+        let at = all.iter().position(|(_, lease)| matches!(lease, Lease::Lost))?;
+        Some(all.swap_remove(at).0)
     }
 
     /// Closes the connections that it has for itself.

@@ -13,7 +13,7 @@ const WAITED: Duration = Duration::from_millis(1);
 pub struct Request {
     /// Whom it is for.
     pub server: usize,
-    /// Its bytes.
+    /// What its server reads of it, but for the rest.
     pub bytes: Rc<[u8]>,
     /// How many bytes of it are not among these: they go to the server as they come.
     pub rest: u64,

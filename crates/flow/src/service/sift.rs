@@ -16,13 +16,13 @@ pub(super) struct Sift {
 
 /// The beginning of a reply.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Seen<'b> {
+pub(super) struct ReplyBeginning<'b> {
     /// What came of the reply.
     pub(super) reply: Cow<'b, [u8]>,
     line: usize,
 }
 
-impl Seen<'_> {
+impl ReplyBeginning<'_> {
     /// Its first line with its end, or what came of one that is too long.
     pub(super) fn line(&self) -> &[u8] {
         self.reply.get(..self.line).unwrap_or_default()
@@ -37,10 +37,14 @@ impl Sift {
 
     /// A piece has come; `None` where more is wanted, and never if it is the last one. Not called
     /// again once the line was seen.
-    pub(super) fn see<'b>(&mut self, mut bytes: &'b [u8], is_last: bool) -> Option<Seen<'b>> {
+    pub(super) fn see<'b>(
+        &mut self,
+        mut bytes: &'b [u8],
+        is_last: bool,
+    ) -> Option<ReplyBeginning<'b>> {
         while self.unheard > 0 {
             let Some(line) = line_len(bytes) else {
-                let nothing = Seen { reply: Cow::Borrowed(&[]), line: 0 };
+                let nothing = ReplyBeginning { reply: Cow::Borrowed(&[]), line: 0 };
                 return is_last.then_some(nothing);
             };
             self.unheard -= 1;
@@ -61,7 +65,7 @@ impl Sift {
                 Cow::Owned(all)
             }
         };
-        Some(Seen { line: line.unwrap_or(reply.len()), reply })
+        Some(ReplyBeginning { line: line.unwrap_or(reply.len()), reply })
     }
 }
 

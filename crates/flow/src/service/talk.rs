@@ -23,7 +23,7 @@ enum Event {
     End,
     /// What waits is to be looked at.
     Called,
-    /// Weir stops.
+    /// Weir stops: clients are to come to an end.
     Drain,
     /// Clients had long enough to come to an end.
     Cut,
@@ -112,10 +112,10 @@ impl<S: Service, D: Dialogue<S>> Talk<S, D> {
     fn advance(&mut self) {
         let client = Rc::clone(&self.client);
         client.go_on();
-        if client.takes_loss()
-            && let Err(words) = self.dialogue.lease_lost(&client)
-        {
-            client.part(words);
+        while let Some(server) = client.takes_loss() {
+            if let Err(words) = self.dialogue.lease_lost(server, &client) {
+                client.part(words);
+            }
         }
         self.tell_events();
         let mut at = 0;

@@ -9,13 +9,13 @@ use super::fabric::Fabric;
 use super::sift::Sift;
 use super::unread::MARK;
 use super::{Again, Client, Judge, Request, Service, Took};
-use crate::answers::Place;
+use crate::answers::AnswerPlace;
 use crate::lane::{Fate, Owner};
 
-/// A request's companion.
+/// Whose a request on a lane is, and what of its reply the client hears.
 pub struct Ticket<S: Service> {
     client: Rc<Client<S>>,
-    place: Place,
+    place: AnswerPlace,
     /// What is asked. It may be asked on another lane, unless it rides a lease: what was before it
     /// there is not elsewhere.
     request: Request,
@@ -43,16 +43,16 @@ enum Hears {
 
 impl<S: Service> Ticket<S> {
     /// Of a request on a lane that others share.
-    pub(super) fn riding(client: &Rc<Client<S>>, place: Place, request: Request) -> Self {
+    pub(super) fn riding(client: &Rc<Client<S>>, place: AnswerPlace, request: Request) -> Self {
         Self::new(client, place, request, false)
     }
 
     /// Of a request on a client's own connection.
-    pub(super) fn leased(client: &Rc<Client<S>>, place: Place, request: Request) -> Self {
+    pub(super) fn leased(client: &Rc<Client<S>>, place: AnswerPlace, request: Request) -> Self {
         Self::new(client, place, request, true)
     }
 
-    fn new(client: &Rc<Client<S>>, place: Place, request: Request, is_leased: bool) -> Self {
+    fn new(client: &Rc<Client<S>>, place: AnswerPlace, request: Request, is_leased: bool) -> Self {
         let is_plain = request.judge == Judge::Client && request.unheard == 0;
         let hears = if is_plain { Hears::All } else { Hears::Line(Sift::new(request.unheard)) };
         Self {
@@ -229,7 +229,7 @@ pub(super) struct Deliverer<S: Service> {
     /// Whose own connection it is; `None` of one that is shared.
     of: Option<Weak<Client<S>>>,
     /// The last of those that are answered, in the client's order.
-    answered: Option<Place>,
+    answered: Option<AnswerPlace>,
 }
 
 impl<S: Service> Deliverer<S> {

@@ -156,7 +156,7 @@ pub fn server_of(key: &[u8], count: usize) -> usize {
 impl Service for Toy {
     type Connection = Socket;
     type Protocol = Replies;
-    type Known = Nothing;
+    type Record = Nothing;
     type Error = String;
     type Outcome = ();
 
@@ -310,7 +310,7 @@ impl Dialogue<Toy> for Lines {
         Ok(())
     }
 
-    fn lease_lost(&mut self, _client: &Rc<Client<Toy>>) -> Result<(), Vec<u8>> {
+    fn lease_lost(&mut self, _server: usize, _client: &Rc<Client<Toy>>) -> Result<(), Vec<u8>> {
         Err(b"-lost\n".to_vec())
     }
 }
@@ -327,7 +327,14 @@ impl Lines {
         let toy = self.0.service();
         let server = toy.server_of(key);
         if size > LARGE {
+            let has_one = client.is_holding();
+            if !has_one {
+                client.take(server);
+            }
             client.stream(Request::new(server, &bytes[..head]), size as u64);
+            if !has_one {
+                client.release(server);
+            }
             return head;
         }
         let Some(bytes) = bytes.get(..head + size) else { return 0 };

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use flow::service::{Fabric, Settings, Standing};
+use flow::service::{ClientFigures, Fabric, Settings};
 
 use crate::gateway::Toy;
 use crate::stand::{Client, ToyCluster, key_of, settings};
@@ -73,9 +73,13 @@ fn unread(stand: &ToyCluster, id: u64) -> usize {
     standing(stand, id, |standing| standing.unread)
 }
 
-fn standing<T: Default + Send + 'static>(stand: &ToyCluster, id: u64, of: fn(Standing) -> T) -> T {
+fn standing<T: Default + Send + 'static>(
+    stand: &ToyCluster,
+    id: u64,
+    of: fn(ClientFigures) -> T,
+) -> T {
     let of = move |fabric: &Rc<Fabric<Toy>>| {
-        fabric.client(id).map_or_else(T::default, |client| of(client.standing()))
+        fabric.client(id).map_or_else(T::default, |client| of(client.figures()))
     };
     stand.on_workers(of).swap_remove(0)
 }

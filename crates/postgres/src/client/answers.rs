@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use flow::answers::{Filled, Place, Verdict};
+use flow::answers::{AnswerPlace as Place, Filled, Verdict};
 use flow::lane::Fate;
 use wire::postgres::{Refusal, sqlstate};
 

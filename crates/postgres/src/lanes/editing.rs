@@ -1,6 +1,6 @@
 //! A reply that says something else to its client than the server has said.
 
-use flow::answers::Place;
+use flow::answers::AnswerPlace as Place;
 
 use super::group::Known;
 use crate::client::Client;

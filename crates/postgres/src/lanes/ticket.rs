@@ -5,7 +5,7 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use flow::answers::{Place, Verdict};
+use flow::answers::{AnswerPlace as Place, Verdict};
 use flow::lane::Fate;
 use wire::postgres::backend::{Fields, tag};
 use wire::postgres::sqlstate;

@@ -12,7 +12,7 @@ use super::{All, Do, Keys, Spec, Split, all};
 
 /// What is otherwise with a command at a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Taken {
+pub enum CommandDifference {
     /// There is no such command.
     Missing,
     /// It does something else, or its keys are elsewhere.
@@ -28,7 +28,7 @@ const SCRIPTING: [&str; 4] = ["EVAL", "FCALL", "SCRIPT", "FUNCTION"];
 
 /// What `COMMAND` takes away, by the numbers of commands; `None` where a server does not answer it,
 /// or with no command at all, as proxies do.
-pub fn taken(answer: &[u8]) -> Option<HashMap<usize, Taken>> {
+pub fn taken(answer: &[u8]) -> Option<HashMap<usize, CommandDifference>> {
     let (Value::Array(said), _) = value(answer).ok()? else { return None };
     if said.is_empty() {
         return None;
@@ -42,8 +42,8 @@ pub fn taken(answer: &[u8]) -> Option<HashMap<usize, Taken>> {
     let numbered = all().iter().enumerate().filter(|(_, spec)| spec.goes_out());
     let taken = |(number, spec): (usize, &Spec)| {
         let taken = match by_name.get(spec.name) {
-            None => Taken::Missing,
-            Some(parts) => spec.differs(parts).then_some(Taken::Differs)?,
+            None => CommandDifference::Missing,
+            Some(parts) => spec.differs(parts).then_some(CommandDifference::Differs)?,
         };
         Some((number, taken))
     };
@@ -195,7 +195,7 @@ mod tests {
         out
     }
 
-    fn said_of(name: &str, one: &[u8]) -> Option<Taken> {
+    fn said_of(name: &str, one: &[u8]) -> Option<CommandDifference> {
         let answer = [b"*1\r\n", one].concat();
         let (_, number) = find_numbered(name.as_bytes()).unwrap();
         taken(&answer).unwrap().get(&number).copied()
@@ -247,24 +247,24 @@ mod tests {
         ] {
             let name_said = name.to_ascii_lowercase();
             let said = said_of(name, &one(&name_said, flags, keys, &[]));
-            assert_eq!(said, Some(Taken::Differs), "{name} {flags:?} {keys:?}");
+            assert_eq!(said, Some(CommandDifference::Differs), "{name} {flags:?} {keys:?}");
         }
         let subs = [
             one("xinfo|stream", &["readonly"], [2, 2, 1], &[]),
             one("xinfo|new", &["readonly", "blocking"], [2, 2, 1], &[]),
         ];
         let said = said_of("XINFO", &one("xinfo", &[], [0, 0, 0], &subs));
-        assert_eq!(said, Some(Taken::Differs));
+        assert_eq!(said, Some(CommandDifference::Differs));
         assert_eq!(
             said_of("SET", &one("get", &["readonly"], [1, 1, 1], &[])),
-            Some(Taken::Missing)
+            Some(CommandDifference::Missing)
         );
         // What Weir answers itself is not asked of servers.
         let (_, own) = find_numbered(b"PING").unwrap();
         let few = [b"*1\r\n", &*one("get", &["readonly"], [1, 1, 1], &[])].concat();
         assert!(!taken(&few).unwrap().contains_key(&own));
         let odd = b"*4\r\n$3\r\nget\r\n:2\r\n*0\r\n:1\r\n";
-        assert_eq!(said_of("GET", odd), Some(Taken::Differs), "it is cut short");
+        assert_eq!(said_of("GET", odd), Some(CommandDifference::Differs), "it is cut short");
     }
 
     proptest! {

@@ -7,7 +7,7 @@ use crate::desk::{BigKey, HotKey};
 
 /// What is wanted of the workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RowKind {
     /// Lanes, and connections to servers.
     Lanes,
     /// A row for each client.
@@ -103,7 +103,7 @@ pub struct ClientRow {
     /// Its subscriptions, by their kinds.
     pub subscriptions: [usize; 3],
     /// How its requests stand.
-    pub standing: flow::service::Standing,
+    pub figures: flow::service::ClientFigures,
 }
 
 impl ClientRow {
@@ -113,7 +113,7 @@ impl ClientRow {
             ('O', self.monitors),
             ('P', self.subscriptions.iter().sum::<usize>() > 0),
             ('x', self.in_multi),
-            ('b', self.standing.waits_for_others),
+            ('b', self.figures.waits_for_others),
             ('t', self.tracks),
             ('U', self.from.is_none()),
         ];
@@ -144,9 +144,9 @@ impl ClientRow {
             self.database,
             if self.in_multi { 0 } else { -1 },
             self.commands,
-            self.standing.unanswered,
-            self.standing.unread + self.standing.waiting,
-            u8::from(self.standing.is_holding),
+            self.figures.unanswered,
+            self.figures.unread + self.figures.waiting,
+            u8::from(self.figures.is_holding),
             self.last.to_ascii_lowercase(),
             self.user.as_deref().unwrap_or("(none)"),
             self.resp,

@@ -147,10 +147,10 @@ pub fn clients(all: &[ClientRow]) -> Table {
             of.idle.as_secs().into(),
             of.commands.into(),
             of.last.into(),
-            of.standing.unanswered.into(),
-            of.standing.waiting.into(),
-            of.standing.unread.into(),
-            of.standing.is_holding.into(),
+            of.figures.unanswered.into(),
+            of.figures.waiting.into(),
+            of.figures.unread.into(),
+            of.figures.is_holding.into(),
             of.subscriptions.iter().sum::<usize>().into(),
         ]);
     }

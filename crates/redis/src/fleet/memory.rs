@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Fleet, Node};
-use crate::server::{Asked, Server};
+use crate::server::{ControlConnection, Server};
 use crate::server_memory::{ServerMemories, ServerMemory};
 
 /// How often each server is asked.
@@ -29,7 +29,7 @@ type Which = (usize, u64);
 
 /// Asks the servers of a pool for as long as the worker runs.
 pub async fn ask_memory(fleet: Arc<Fleet>, memories: ServerMemories) {
-    let mut connected: HashMap<Which, Asked> = HashMap::new();
+    let mut connected: HashMap<Which, ControlConnection> = HashMap::new();
     loop {
         sleep(TURN).await;
         let view = fleet.view();
@@ -45,7 +45,8 @@ pub async fn ask_memory(fleet: Arc<Fleet>, memories: ServerMemories) {
         for (which, server, name) in there {
             if memories.is_due(&name) {
                 let known = connected.remove(&which);
-                let asked = known.unwrap_or_else(|| Asked::new(Server::clone(&server), ANSWER));
+                let asked =
+                    known.unwrap_or_else(|| ControlConnection::new(Server::clone(&server), ANSWER));
                 let memories = memories.clone();
                 asking.spawn_local(async move { (which, ask(asked, &name, &memories).await) });
             }
@@ -56,7 +57,11 @@ pub async fn ask_memory(fleet: Arc<Fleet>, memories: ServerMemories) {
     }
 }
 
-async fn ask(mut asked: Asked, name: &str, memories: &ServerMemories) -> Asked {
+async fn ask(
+    mut asked: ControlConnection,
+    name: &str,
+    memories: &ServerMemories,
+) -> ControlConnection {
     let (said, holds) = match asked.ask(&[&["INFO", "stats"], &["INFO", "memory"]]).await {
         Ok(replies) => {
             let said = ServerMemory::read(&replies.concat());

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Fleet, Node, View};
-use crate::server::{Asked, Server};
+use crate::server::{ControlConnection, Server};
 use crate::topology::At;
 use crate::topology::replication::{Primary, Readable};
 
@@ -80,18 +80,18 @@ struct Asking {
     fleet: Arc<Fleet>,
     number: usize,
     server: Arc<Server>,
-    primary: Asked,
+    primary: ControlConnection,
     /// When it was heard of last, and what it said.
     heard: Option<(Instant, Primary)>,
     positions: Positions,
-    replicas: HashMap<At, Asked>,
+    replicas: HashMap<At, ControlConnection>,
     /// Those that can not be reached as their primary is.
     left_out: Vec<At>,
 }
 
 impl Asking {
     fn new(fleet: Arc<Fleet>, number: usize, server: Arc<Server>) -> Self {
-        let primary = Asked::new(Server::clone(&server), ANSWER);
+        let primary = ControlConnection::new(Server::clone(&server), ANSWER);
         let (positions, replicas) = (Positions::default(), HashMap::new());
         let left_out = Vec::new();
         Self { fleet, number, server, primary, heard: None, positions, replicas, left_out }
@@ -160,13 +160,13 @@ impl Asking {
         readers
     }
 
-    fn at(&self, at: &At) -> Option<Asked> {
+    fn at(&self, at: &At) -> Option<ControlConnection> {
         let server = self.fleet.like(&self.server, at.host.as_deref()?, at.port)?;
-        Some(Asked::new(server, ANSWER))
+        Some(ControlConnection::new(server, ANSWER))
     }
 }
 
-async fn ask(at: At, mut asked: Asked) -> (At, Asked, Option<Readable>) {
+async fn ask(at: At, mut asked: ControlConnection) -> (At, ControlConnection, Option<Readable>) {
     let answer = asked.ask(&[&["INFO"]]).await;
     let readable = answer.ok().and_then(|answers| Readable::read(answers.first()?).ok());
     (at, asked, readable)

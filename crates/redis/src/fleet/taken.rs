@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::{Fleet, Release, View};
-use crate::commands::{self, Taken};
+use crate::commands::{self, CommandDifference};
 use crate::server::Server;
 
 /// How long a server is let alone once it was asked, however often it is connected to.
@@ -40,7 +40,7 @@ struct CommandAnswers {
     /// It is asked again soon.
     is_to_be_asked: bool,
     /// By the commands' numbers.
-    taken: HashMap<usize, Taken>,
+    taken: HashMap<usize, CommandDifference>,
     release: Option<Release>,
 }
 
@@ -75,8 +75,8 @@ impl Fleet {
         let said = self.taken.said.lock();
         those_there(&self.view(), &said).any(|(number, said)| match said.taken.get(&command) {
             None => false,
-            Some(Taken::Differs) => true,
-            Some(Taken::Missing) => homes.contains(number),
+            Some(CommandDifference::Differs) => true,
+            Some(CommandDifference::Missing) => homes.contains(number),
         })
     }
 
@@ -139,7 +139,13 @@ impl Fleet {
         }
     }
 
-    fn says(&self, number: usize, incarnation: u64, server: &Server, taken: HashMap<usize, Taken>) {
+    fn says(
+        &self,
+        number: usize,
+        incarnation: u64,
+        server: &Server,
+        taken: HashMap<usize, CommandDifference>,
+    ) {
         let mut said = self.taken.said.lock();
         let Some(of) = said.get_mut(&number).filter(|of| of.incarnation == incarnation) else {
             return;

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use flow::service::Standing;
+use flow::service::ClientFigures;
 
 use super::Front;
-use crate::console::rows::{ClientRow, ConnectionsRow, LaneRow, Wanted, WorkerRows};
+use crate::console::rows::{ClientRow, ConnectionsRow, LaneRow, RowKind, WorkerRows};
 use crate::desk::{Card, Library, shown};
 
 /// Bytes of a client's name that are shown.
@@ -13,11 +13,11 @@ const NAME_BYTES_MAX: usize = 128;
 
 impl Front {
     /// What is wanted of this worker.
-    pub fn part(&self, wanted: Wanted) -> WorkerRows {
-        match wanted {
-            Wanted::Lanes => self.lanes(),
-            Wanted::Clients => WorkerRows { clients: self.clients(), ..WorkerRows::default() },
-            Wanted::Keys => {
+    pub fn part(&self, kind: RowKind) -> WorkerRows {
+        match kind {
+            RowKind::Lanes => self.lanes(),
+            RowKind::Clients => WorkerRows { clients: self.clients(), ..WorkerRows::default() },
+            RowKind::Keys => {
                 let (now, samples) = (Instant::now(), &self.desk.samples);
                 let servers = self.fabric.service();
                 let name =
@@ -62,13 +62,13 @@ impl Front {
 
     fn clients(&self) -> Vec<ClientRow> {
         let row = |(id, card): (u64, std::rc::Rc<Card>)| {
-            self.row(&card, self.fabric.client(id).map(|client| client.standing()))
+            self.row(&card, self.fabric.client(id).map(|client| client.figures()))
         };
         self.desk.clients().into_iter().map(row).collect()
     }
 
     /// What is shown of a client.
-    pub fn row(&self, card: &Card, standing: Option<Standing>) -> ClientRow {
+    pub fn row(&self, card: &Card, figures: Option<ClientFigures>) -> ClientRow {
         let (last, at) = card.last.get();
         let now = Instant::now();
         ClientRow {
@@ -93,7 +93,7 @@ impl Front {
             monitors: card.monitors.get(),
             tracks: card.tracks.get(),
             subscriptions: card.subscriptions.get(),
-            standing: standing.unwrap_or_default(),
+            figures: figures.unwrap_or_default(),
         }
     }
 }

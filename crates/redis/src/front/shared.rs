@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 use watch::latencies::Latency;
 
 use super::Front;
-use crate::console::rows::{Wanted, WorkerRows};
-use crate::desk;
+use crate::console::rows::{RowKind, WorkerRows};
+use crate::desk::PoolDesk;
 use crate::fleet::{Fleet, Node};
 use crate::metrics::times::Times;
 use crate::replica::Follower;
@@ -28,7 +28,7 @@ const PART_TIMEOUT: Duration = Duration::from_secs(2);
 pub type Call = Box<dyn FnOnce(&Front) + Send>;
 
 /// What the workers of a pool share.
-pub struct Shared {
+pub struct PoolState {
     /// The name of the pool.
     pub name: String,
     /// Its settings, as they are in force.
@@ -37,7 +37,7 @@ pub struct Shared {
     /// How long servers take for commands.
     pub times: Times,
     /// What is kept for operators.
-    pub desk: Arc<desk::Shared>,
+    pub desk: Arc<PoolDesk>,
     /// The way to its workers.
     pub calls: Calls<Call>,
     /// Whose logins have failed.
@@ -50,7 +50,7 @@ pub struct Shared {
     pub follower: Option<Arc<Follower>>,
 }
 
-impl Shared {
+impl PoolState {
     /// Has each worker do something; gives what they answer in time.
     pub async fn asked<T: Send + 'static>(
         &self,
@@ -75,8 +75,8 @@ impl Shared {
     }
 
     /// What the workers have to show.
-    pub async fn parts(&self, wanted: Wanted) -> Vec<WorkerRows> {
-        self.asked(move |front| front.part(wanted)).await
+    pub async fn parts(&self, kind: RowKind) -> Vec<WorkerRows> {
+        self.asked(move |front| front.part(kind)).await
     }
 
     /// Its servers, as they are.
@@ -108,8 +108,8 @@ impl Shared {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for PoolState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("PoolState").field("name", &self.name).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use wire::resp::put_error;
 use super::Front;
 
 /// What a client hears that is closed because nobody would tell it of keys any more.
-pub const TRACKING_LOST: &str = "ERR weir: CLIENT TRACKING: its connection has ended, or keys are \
+const TRACKING_LOST: &str = "ERR weir: CLIENT TRACKING: its connection has ended, or keys are \
                                  with other servers: what was kept may be out of date";
 
 impl Front {

@@ -1,13 +1,13 @@
 //! How a server is, as it says itself.
 
 use super::seen::{CONFIG, ServerReport};
-use crate::server::{Asked, said};
+use crate::server::{ControlConnection, said};
 
 /// Asks a server how it is.
 ///
 /// # Errors
 /// Why that is not known, in words.
-pub async fn look(asked: &mut Asked) -> Result<ServerReport, String> {
+pub async fn look(asked: &mut ControlConnection) -> Result<ServerReport, String> {
     let get = CONFIG.map(|key| vec!["CONFIG", "GET", key]);
     let commands: Vec<&[&str]> =
         [&["INFO"][..]].into_iter().chain(get.iter().map(Vec::as_slice)).collect();

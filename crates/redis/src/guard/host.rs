@@ -20,7 +20,7 @@ use super::seen::ServerReport;
 use super::shown::{self, HostStatuses, key_words};
 use crate::replica::Stop;
 use crate::replica::state::State;
-use crate::server::{Asked, said};
+use crate::server::{ControlConnection, said};
 use crate::settings::{GuardSettings, Mode};
 
 /// A server of a host has come, or is one no more.
@@ -38,7 +38,7 @@ type FollowedFile = (Arc<State>, PathBuf);
 pub struct WatchedServer {
     name: String,
     url: String,
-    asked: Asked,
+    asked: ControlConnection,
     kept: Option<FollowedFile>,
     /// Its processes may be seen from here.
     is_here: bool,
@@ -59,7 +59,7 @@ impl WatchedServer {
     pub fn new(
         name: String,
         url: String,
-        asked: Asked,
+        asked: ControlConnection,
         kept: Option<FollowedFile>,
         is_here: bool,
     ) -> Self {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use flow::dial::Address;
 use parking_lot::Mutex;
 
-use crate::server::{Asked, said};
+use crate::server::{ControlConnection, said};
 use crate::topology::At;
 use crate::topology::redirect::Redirect;
 
@@ -66,7 +66,7 @@ pub struct Key {
     expiry: Duration,
     peers: Peers,
     /// Where it lies, if not on the host's first server.
-    elsewhere: Option<Asked>,
+    elsewhere: Option<ControlConnection>,
     /// Until when it is this Weir's at least.
     until: Option<Instant>,
 }
@@ -79,10 +79,10 @@ impl Key {
     }
 
     /// Takes it, or keeps it, on this server or where this says.
-    pub async fn hold(&mut self, first: &mut Asked) -> KeyHolder {
+    pub async fn hold(&mut self, first: &mut ControlConnection) -> KeyHolder {
         // Where it was is not remembered: every Weir must go by what the first server says now.
         (self.until, self.elsewhere) = (None, None);
-        let mut elsewhere: Option<Asked> = None;
+        let mut elsewhere: Option<ControlConnection> = None;
         for _ in 0..HOPS_MAX {
             let asked = elsewhere.as_mut().unwrap_or(&mut *first);
             let begun = Instant::now();
@@ -115,7 +115,7 @@ impl Key {
         KeyHolder::Unknown("it is always said to be elsewhere".to_owned())
     }
 
-    async fn hold_on(&self, asked: &mut Asked) -> KeyReply {
+    async fn hold_on(&self, asked: &mut ControlConnection) -> KeyReply {
         let expiry = self.expiry.as_millis().to_string();
         let take = ["SET", &self.name, &self.own, "NX", "PX", &expiry];
         match self.read(asked, &take).await {
@@ -128,7 +128,7 @@ impl Key {
 
     /// Reads again whose it is, right before something is done: it must be this Weir's for a while
     /// yet.
-    pub async fn confirm(&mut self, first: &mut Asked) -> KeyHolder {
+    pub async fn confirm(&mut self, first: &mut ControlConnection) -> KeyHolder {
         let soon = Instant::now() + self.expiry / 3;
         if self.until.is_none_or(|until| until < soon) {
             return KeyHolder::Unknown("it expires before anything could be done".to_owned());
@@ -146,7 +146,7 @@ impl Key {
     }
 
     /// Sends a command, and then reads whose it is.
-    async fn read(&self, asked: &mut Asked, before: &[&str]) -> KeyReply {
+    async fn read(&self, asked: &mut ControlConnection, before: &[&str]) -> KeyReply {
         let replies = match asked.ask(&[before, &["GET", &self.name]]).await {
             Ok(replies) => replies,
             Err(why) => return KeyReply::Holder(KeyHolder::Unknown(why)),

@@ -17,7 +17,7 @@ use super::named::{Node, WatchTarget, named};
 use super::shown::HostStatuses;
 use crate::replica::rewrite::Hosts;
 use crate::replica::{Follower, Stop};
-use crate::server::{Asked, Server};
+use crate::server::{ControlConnection, Server};
 use crate::settings::{BackendSettings, SentinelSettings, Settings, is_of_this_machine};
 
 /// The servers that are watched, and the tasks of their hosts.
@@ -127,7 +127,7 @@ impl Seeker {
 
     fn watch(&mut self, of: WatchTarget) -> Result<(), String> {
         let server = Server::new(&of.settings)?;
-        let asked = Asked::new(server, of.settings.connect_timeout.get());
+        let asked = ControlConnection::new(server, of.settings.connect_timeout.get());
         let mut watched = WatchedServer::new(of.name, of.url, asked, of.kept, of.is_here);
         if !of.is_placed {
             watched = watched.of_unknown_host();

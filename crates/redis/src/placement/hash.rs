@@ -34,11 +34,11 @@ pub enum Hash {
     /// FNV-1a with 32 bits.
     #[serde(rename = "fnv1a_32")]
     Fnv1a32,
-    /// Paul Hsieh's SuperFastHash.
+    /// SuperFastHash, by Paul Hsieh.
     Hsieh,
-    /// Austin Appleby's MurmurHash2.
+    /// MurmurHash2, by Austin Appleby.
     Murmur,
-    /// Bob Jenkins's lookup3.
+    /// lookup3, by Bob Jenkins.
     Jenkins,
 }
 

@@ -10,13 +10,13 @@ use crate::info;
 
 /// A server that is asked, over a connection for that alone.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ControlConnection {
     server: Server,
     connection: Option<Connection>,
     patience: Duration,
 }
 
-impl Asked {
+impl ControlConnection {
     /// Nothing is asked yet; no answer may take longer than `patience`.
     pub fn new(server: Server, patience: Duration) -> Self {
         Self { server, connection: None, patience }

@@ -9,7 +9,7 @@ use flow::dial::{Socket, Stage, Target};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use wire::resp::{Piece, Replies, Value, Version, put_command, value};
 
-use super::{Connection, Credentials, Identity, Place, Server, ServerError};
+use super::{Connection, ConnectionProfile, Credentials, Identity, Server, ServerError};
 
 /// Bytes of answers to a login; `HELLO` answers with a map.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
@@ -20,7 +20,7 @@ impl Server {
     /// # Errors
     /// The server can't be reached, or refuses Weir.
     pub async fn dial(&self) -> Result<Connection, ServerError> {
-        self.open(Place::FIRST, 0).await
+        self.open(ConnectionProfile::FIRST, 0).await
     }
 
     /// The same where its settings say that it is, whoever else might know better.
@@ -28,14 +28,18 @@ impl Server {
     /// # Errors
     /// As of [`dial`](Self::dial).
     pub async fn dial_as_set(&self) -> Result<Connection, ServerError> {
-        self.open_at(&self.target, Place::FIRST, 0).await
+        self.open_at(&self.target, ConnectionProfile::FIRST, 0).await
     }
 
     /// Opens a connection for a place, up to where commands may be sent.
     ///
     /// # Errors
     /// The server can't be reached, or refuses Weir; nobody says where it is.
-    pub async fn open(&self, place: Place, number: usize) -> Result<Connection, ServerError> {
+    pub async fn open(
+        &self,
+        place: ConnectionProfile,
+        number: usize,
+    ) -> Result<Connection, ServerError> {
         let target = self.target_now().await.map_err(|words| said(&words))?;
         self.open_at(&target, place, number).await
     }
@@ -44,7 +48,7 @@ impl Server {
     pub(super) async fn open_at(
         &self,
         target: &Target,
-        place: Place,
+        place: ConnectionProfile,
         number: usize,
     ) -> Result<Connection, ServerError> {
         let opened = async {
@@ -88,7 +92,7 @@ impl Server {
     ///
     /// # Errors
     /// As of [`dial`](Self::dial).
-    pub async fn open_for(&self, place: Place) -> Result<Connection, ServerError> {
+    pub async fn open_for(&self, place: ConnectionProfile) -> Result<Connection, ServerError> {
         self.open(place, 0).await
     }
 
@@ -165,15 +169,15 @@ impl Server {
     /// Whether an error is one that only who is let in hears: of a client as nobody, who may not
     /// `PING`, or of a server that is busy with a script. A server looks at who somebody is before
     /// what that may do.
-    pub(super) fn is_let_in(&self, place: Place, words: &str) -> bool {
-        let only_pings =
-            self.login.is_none() && place == Place { server: place.server, ..Place::FIRST };
+    pub(super) fn is_let_in(&self, place: ConnectionProfile, words: &str) -> bool {
+        let only_pings = self.login.is_none()
+            && place == ConnectionProfile { server: place.server, ..ConnectionProfile::FIRST };
         let may_not = self.is_for_client && words.starts_with("NOPERM ");
         only_pings && !self.is_master && (may_not || words.starts_with("BUSY "))
     }
 
     /// What a connection begins with: how many replies it has.
-    pub(super) fn put_login(&self, out: &mut Vec<u8>, place: Place) -> usize {
+    pub(super) fn put_login(&self, out: &mut Vec<u8>, place: ConnectionProfile) -> usize {
         let mut all: Vec<Vec<&[u8]>> = Vec::new();
         let database = place.database.to_string();
         all.extend(self.login());

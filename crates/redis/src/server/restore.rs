@@ -3,12 +3,12 @@
 use wire::resp::{Value, Version, put_command, value};
 
 use super::login::refusal;
-use super::{Connection, Credentials, Place, Server};
+use super::{Connection, ConnectionProfile, Credentials, Server};
 use crate::users::DEFAULT;
 
 impl Server {
     /// Undoes what a client may have left; false where the server does not show that it is undone.
-    pub async fn restore(&self, place: Place, connection: &mut Connection) -> bool {
+    pub async fn restore(&self, place: ConnectionProfile, connection: &mut Connection) -> bool {
         // A server remembers what a connection has read while it tracked: it would tell whoever
         // tracks by it next, and nothing says that it has forgotten.
         if place.tracks {
@@ -29,7 +29,7 @@ impl Server {
     }
 
     /// Whether a line of `CLIENT INFO` is that of a connection that was just opened.
-    fn is_as_new(&self, place: Place, info: &[u8]) -> bool {
+    fn is_as_new(&self, place: ConnectionProfile, info: &[u8]) -> bool {
         let text = String::from_utf8_lossy(info);
         let text = text.strip_prefix("txt:").unwrap_or(&text);
         let field = |name: &str| {
@@ -68,7 +68,8 @@ mod tests {
         let settings: BackendSettings =
             toml::from_str("name = \"a\"\nurl = \"redis://127.0.0.1\"").unwrap();
         let server = Server::new(&settings).unwrap();
-        let place = Place { database: 2, version: Version::Three, ..Place::FIRST };
+        let place =
+            ConnectionProfile { database: 2, version: Version::Three, ..ConnectionProfile::FIRST };
         let is_as_new = |info: &str| server.is_as_new(place, info.as_bytes());
         assert!(is_as_new(NEW) && is_as_new(&format!("txt:{NEW}\n")));
         for (was, is) in [

@@ -16,7 +16,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::timeout;
 use wire::resp::{Value, put_command, value};
 
-use super::{Place, Server, tls};
+use super::{ConnectionProfile, Server, tls};
 use crate::settings::{BackendSettings, SentinelSettings};
 use crate::status::SentinelQuestion;
 pub use announced::Announcements;
@@ -113,7 +113,7 @@ impl Sentinels {
     }
 
     async fn ask_one(&self, sentinel: &Server) -> Result<MasterAt, String> {
-        let opened = sentinel.open_at(&sentinel.target, Place::FIRST, 0).await;
+        let opened = sentinel.open_at(&sentinel.target, ConnectionProfile::FIRST, 0).await;
         let mut connection = opened.map_err(|error| error.to_string())?;
         let mut out = Vec::new();
         put_command(&mut out, ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &self.master].iter());

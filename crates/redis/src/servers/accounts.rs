@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use ring::hmac;
 
 use crate::desk::shown;
-use crate::server::{Login, Place};
+use crate::server::{ConnectionProfile, Login};
 
 /// For how long an account is kept that no client has.
 const KEPT_FOR: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ pub struct Account {
     id: u64,
     login: Login,
     /// The numbers of its places.
-    pub(super) numbers: RefCell<Vec<(Place, usize)>>,
+    pub(super) numbers: RefCell<Vec<(ConnectionProfile, usize)>>,
     /// Clients may come to have it.
     is_found: Cell<bool>,
     /// Since when no client has it.

@@ -10,7 +10,7 @@ use wire::resp::put_error;
 
 use super::{LOCATED_WITHIN, Servers};
 use crate::metrics::errors::Kind;
-use crate::server::{Connection, Login, Place, ServerError};
+use crate::server::{Connection, ConnectionProfile, Login, ServerError};
 
 /// So many servers are asked about a login at most, each where the one before it is away.
 const ASKED_MAX: usize = 2;
@@ -65,7 +65,7 @@ impl Servers {
     pub(super) async fn dial_for_clients(
         &self,
         login: &Login,
-        place: Place,
+        place: ConnectionProfile,
         number: usize,
     ) -> Result<Connection, ServerError> {
         let mut connection = self.dial(login, place, number).await?;
@@ -80,7 +80,7 @@ impl Servers {
     pub(super) async fn dial(
         &self,
         login: &Login,
-        place: Place,
+        place: ConnectionProfile,
         number: usize,
     ) -> Result<Connection, ServerError> {
         let until = tokio::time::Instant::now() + LOCATED_WITHIN;
@@ -143,7 +143,7 @@ impl Servers {
         let (first, rest): (Vec<usize>, Vec<usize>) = holders.into_iter().partition(is_live);
         let mut why = "there is no server".to_owned();
         for server in first.into_iter().chain(rest).take(ASKED_MAX) {
-            let place = Place { server, ..Place::FIRST };
+            let place = ConnectionProfile { server, ..ConnectionProfile::FIRST };
             let Err(error) = self.dial(login, place, usize::MAX).await else { return Ok(()) };
             if let Some(said) = error.said.as_deref().filter(|said| !said.starts_with(TOO_MANY)) {
                 return Err(NotIn::Refused(said.to_owned()));

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 use super::accounts::Account;
-use crate::server::Place;
+use crate::server::ConnectionProfile;
 
 /// So many bits of a number say where its place is kept; the others tell it from those that were
 /// kept there before.
@@ -15,7 +15,7 @@ const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
 #[derive(Debug)]
 struct PlaceEntry {
     number: usize,
-    place: Place,
+    place: ConnectionProfile,
     account: Weak<Account>,
 }
 
@@ -31,13 +31,13 @@ pub(super) struct Places {
 impl Places {
     /// The number of a place of an account.
     #[inline]
-    pub(super) fn number(&self, account: &Rc<Account>, place: Place) -> usize {
+    pub(super) fn number(&self, account: &Rc<Account>, place: ConnectionProfile) -> usize {
         let known = account.numbers.borrow().iter().find(|(of, _)| *of == place).copied();
         known.map_or_else(|| self.add(account, place), |(_, number)| number)
     }
 
     #[cold]
-    fn add(&self, account: &Rc<Account>, place: Place) -> usize {
+    fn add(&self, account: &Rc<Account>, place: ConnectionProfile) -> usize {
         let mut all = self.all.borrow_mut();
         let number = match self.free.borrow_mut().pop() {
             Some(index) => {
@@ -66,7 +66,7 @@ impl Places {
 
     /// What a number stands for.
     #[inline]
-    pub(super) fn place(&self, number: usize) -> Option<Place> {
+    pub(super) fn place(&self, number: usize) -> Option<ConnectionProfile> {
         self.with(number, |kept| kept.place)
     }
 
@@ -88,7 +88,7 @@ impl Places {
     }
 
     /// Those that are such.
-    pub(super) fn those(&self, is_such: impl Fn(&Place) -> bool) -> Vec<usize> {
+    pub(super) fn those(&self, is_such: impl Fn(&ConnectionProfile) -> bool) -> Vec<usize> {
         let all = self.all.borrow();
         let those = all.iter().flatten().filter(|kept| is_such(&kept.place));
         those.map(|kept| kept.number).collect()
@@ -118,10 +118,10 @@ mod tests {
         let (accounts, places) = (Accounts::default(), Places::default());
         let account = |password: &[u8]| accounts.of(&Login::As(Credentials::new(None, password)));
         let (ann, bob) = (account(b"ann"), account(b"bob"));
-        let second = Place { database: 1, ..Place::FIRST };
-        let numbers = [&ann, &bob].map(|of| places.number(of, Place::FIRST));
+        let second = ConnectionProfile { database: 1, ..ConnectionProfile::FIRST };
+        let numbers = [&ann, &bob].map(|of| places.number(of, ConnectionProfile::FIRST));
         let other = places.number(&ann, second);
-        assert_eq!(places.number(&ann, Place::FIRST), numbers[0]);
+        assert_eq!(places.number(&ann, ConnectionProfile::FIRST), numbers[0]);
         assert!(places.is_used(numbers[0]));
         assert!(places.are_of_one(numbers[0], other) && !places.are_of_one(numbers[0], numbers[1]));
         assert_eq!(places.account(other).unwrap().id(), ann.id());

@@ -10,6 +10,7 @@ use flow::service::{Again, Fabric, Request, Service as _};
 use wire::resp::{Command, CommandFrame, Commands, Limits, put_error};
 
 use super::Servers;
+use crate::commands::{self, Spec};
 use crate::topology::redirect::{Ran, Redirect};
 
 /// What lets the next command in although its slot is not there yet.
@@ -124,8 +125,9 @@ impl Servers {
 
     /// `is_queued`: it is a step of a transaction, of which nothing runs before `EXEC`.
     fn ran_of(&self, command: &Command<'_>, is_queued: bool) -> Ran {
+        let spec = commands::find(command.name());
         match () {
-            () if command.name().eq_ignore_ascii_case(b"EXEC") => Ran::Aborted,
+            () if spec.is_some_and(Spec::is_exec) => Ran::Aborted,
             () if is_queued => Ran::Not,
             // What scripts and functions answer may be words of a client's own.
             () if self.scripts.may_have_said(command) => Ran::Unknown,

@@ -6,7 +6,8 @@ use flow::service::{Effect, Request};
 use wire::resp::{Command, put_command};
 
 use super::dispatch::ManagingCommand;
-use super::{Asking, Session, Taken, join};
+use super::requests::Question;
+use super::{Asking, CommandResult, Session, join};
 use crate::commands::{self, All};
 use crate::front::Home;
 
@@ -17,7 +18,7 @@ type Join = fn(&[Vec<u8>], &[String]) -> Vec<u8>;
 
 impl Session {
     /// Asks all servers the same.
-    pub(super) fn ask_all(&self, how: All, command: Command<'_>, client: &Asking) {
+    pub(super) fn ask_all(&mut self, how: All, command: Command<'_>, client: &Asking) {
         let (reads, joined): (bool, Join) = match how {
             All::Sum => (true, join::sum),
             All::Concat => (true, join::concatenated),
@@ -27,7 +28,13 @@ impl Session {
         self.each(reads, command, joined, client);
     }
 
-    pub(super) fn each(&self, reads: bool, command: Command<'_>, joined: Join, client: &Asking) {
+    pub(super) fn each(
+        &mut self,
+        reads: bool,
+        command: Command<'_>,
+        joined: Join,
+        client: &Asking,
+    ) {
         if let Some(only) = self.front.only() {
             return self.ask_one(Home::at(only), reads, command, client);
         }
@@ -46,11 +53,12 @@ impl Session {
             Request { effect: Effect::of_read(reads), judge, ..request }
         };
         let requests = all.into_iter().map(request).collect();
-        client.ask_parts(requests, Rc::new(move |answers| joined(answers, &servers)));
+        let join = Rc::new(move |answers: &[Vec<u8>]| joined(answers, &servers));
+        self.ask(Question::Parts(requests, join), None, client);
         self.front.metrics.split.inc();
     }
 
-    pub(super) fn scan(&self, command: Command<'_>, client: &Asking) -> Taken {
+    pub(super) fn scan(&mut self, command: Command<'_>, client: &Asking) -> CommandResult {
         let holders = self.front.holders();
         // The nodes of a Cluster come and go while a client goes through its keys.
         let count = if self.front.is_cluster() { NODES_MAX } else { holders.len() };
@@ -78,13 +86,13 @@ impl Session {
             join::scanned(part, &name, (at, count), is_last)
         };
         let request = Request { effect: Effect::Repeats, ..self.request_at(place, bytes) };
-        client.ask_parts(vec![request], Rc::new(joined));
+        self.ask(Question::Parts(vec![request], Rc::new(joined)), None, client);
         self.front.metrics.split.inc();
         Ok(())
     }
 
-    /// `SCRIPT` or `FUNCTION`.
-    pub(super) fn manage(&self, what: ManagingCommand, command: Command<'_>, client: &Asking) {
+    /// `SCRIPT` or `FUNCTION`, by its sub-command.
+    pub(super) fn manage(&mut self, what: ManagingCommand, command: Command<'_>, client: &Asking) {
         match what {
             ManagingCommand::Changes => self.each(false, command, join::first, client),
             ManagingCommand::AsksAll => self.each(true, command, join::in_all, client),

@@ -9,7 +9,7 @@ use wire::resp::{Command, put_bulk, put_error, put_integer, put_null, put_simple
 
 use super::console::{clients, kill, set_pause};
 use super::dispatch::{ClientCommand, refused, shortened};
-use super::{Asking, Session, Taken};
+use super::{Asking, CommandResult, Session};
 use crate::commands::number;
 use crate::console::rows::ClientRow;
 
@@ -45,7 +45,7 @@ impl Filter {
             && self.age.is_none_or(|age| of.age.as_secs() >= age)
     }
 
-    fn of_kind(&mut self, kind: &str) -> Taken {
+    fn of_kind(&mut self, kind: &str) -> CommandResult {
         match kind {
             "normal" | "pubsub" => self.kind = Some(kind.to_owned()),
             "master" | "replica" | "slave" => self.none = true,
@@ -61,7 +61,7 @@ impl Session {
         what: ClientCommand,
         command: Command<'_>,
         client: &Asking,
-    ) -> Taken {
+    ) -> CommandResult {
         let argument = || command.get(2).unwrap_or_default();
         let mut out = Vec::new();
         match what {
@@ -84,7 +84,7 @@ impl Session {
             ClientCommand::GetRedir => self.put_redirect(&mut out),
             ClientCommand::Caching => return self.cache(argument(), client),
             ClientCommand::Info => {
-                let row = self.front.row(&self.card, Some(client.standing()));
+                let row = self.front.row(&self.card, Some(client.figures()));
                 put_verbatim(&mut out, &format!("{}\n", row.line()), self.version);
             }
             ClientCommand::Reply => self.reply(argument(), &mut out, client)?,
@@ -108,7 +108,7 @@ impl Session {
     }
 
     /// What a client says of the library that it uses.
-    fn set_info(&self, option: &[u8], value: &[u8]) -> Taken {
+    fn set_info(&self, option: &[u8], value: &[u8]) -> CommandResult {
         let option = String::from_utf8_lossy(option);
         let mut library = self.card.library.borrow_mut();
         let (name, kept) = match &*option.to_ascii_lowercase() {
@@ -131,7 +131,7 @@ impl Session {
         i64::try_from(self.card.id).unwrap_or(i64::MAX)
     }
 
-    fn list(&self, command: &Command<'_>, client: &Asking) -> Taken {
+    fn list(&self, command: &Command<'_>, client: &Asking) -> CommandResult {
         let mut filter = Filter::default();
         match (command.get(2).map(|word| word.to_ascii_uppercase()), command.len()) {
             (None, _) => {}
@@ -155,7 +155,7 @@ impl Session {
         Ok(())
     }
 
-    fn kill(&self, command: &Command<'_>, client: &Asking) -> Taken {
+    fn kill(&self, command: &Command<'_>, client: &Asking) -> CommandResult {
         let own = self.card.id;
         let is_old_form = command.len() == 3;
         let filter = match is_old_form {
@@ -211,7 +211,7 @@ impl Session {
         Ok(filter)
     }
 
-    fn pause(&self, command: &Command<'_>, client: &Asking) -> Taken {
+    fn pause(&self, command: &Command<'_>, client: &Asking) -> CommandResult {
         let millis = command.get(2).and_then(number).and_then(|of| u64::try_from(of).ok());
         let Some(millis) = millis else {
             return Err("ERR timeout is not an integer or out of range".to_owned());
@@ -235,7 +235,7 @@ impl Session {
     }
 }
 
-pub(super) fn check_name(name: &[u8]) -> Taken {
+pub(super) fn check_name(name: &[u8]) -> CommandResult {
     check_length(name)?;
     match is_one_word(name) {
         true => Ok(()),
@@ -246,7 +246,7 @@ pub(super) fn check_name(name: &[u8]) -> Taken {
 }
 
 /// What a client says of itself is kept for as long as it is there.
-fn check_length(text: &[u8]) -> Taken {
+fn check_length(text: &[u8]) -> CommandResult {
     match text.len() <= TEXT_BYTES_MAX {
         true => Ok(()),
         false => Err(format!("ERR weir: names have {TEXT_BYTES_MAX} bytes at most")),

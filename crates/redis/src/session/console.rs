@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use flow::service::{Apart, Client, Pause};
 use wire::resp::{Command, Version, put_error, put_integer, put_simple};
 
-use super::{Asking, Session, Taken};
-use crate::console::rows::Wanted;
+use super::{Asking, CommandResult, Session};
+use crate::console::rows::RowKind;
 use crate::console::{self, Order, Show, put_table, tables};
 use crate::desk::{Card, Watcher};
-use crate::front::{Front, Shared};
+use crate::front::{Front, PoolState};
 use crate::servers::Servers;
 
 /// How often it is looked whether everything under way has come to its end.
@@ -23,7 +23,7 @@ pub(super) const SLOW_SHOWN: usize = 10;
 /// A client that watches all commands, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Monitoring {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     card: Rc<Card>,
     client: Weak<Client<Servers>>,
     is_on: Rc<Cell<bool>>,
@@ -56,7 +56,7 @@ impl Session {
         self.front.metrics.answered.inc();
     }
 
-    pub(super) fn console(&self, command: Command<'_>, client: &Asking) -> Taken {
+    pub(super) fn console(&self, command: Command<'_>, client: &Asking) -> CommandResult {
         let (order, version) = (console::read(&command)?, self.version);
         if order != Order::Help {
             tracing::info!(?order, client = self.card.id, "the Redis console");
@@ -116,13 +116,13 @@ impl Session {
 async fn show_table(front: &Rc<Front>, show: Show, version: Version, out: &mut Vec<u8>) {
     let shared = &front.shared;
     let table = match show {
-        Show::Backends => tables::backends(&shared.backends(), &shared.parts(Wanted::Lanes).await),
-        Show::Lanes => tables::lanes(&shared.parts(Wanted::Lanes).await),
+        Show::Backends => tables::backends(&shared.backends(), &shared.parts(RowKind::Lanes).await),
+        Show::Lanes => tables::lanes(&shared.parts(RowKind::Lanes).await),
         Show::Clients => tables::clients(&clients(shared).await),
         Show::Stats => tables::stats(&shared.times),
         Show::Slow => tables::slow(&shared.desk.slow.newest(usize::MAX)),
-        Show::Hot => tables::hot(&shared.parts(Wanted::Keys).await),
-        Show::Big => tables::big(&shared.parts(Wanted::Keys).await),
+        Show::Hot => tables::hot(&shared.parts(RowKind::Keys).await),
+        Show::Big => tables::big(&shared.parts(RowKind::Keys).await),
         Show::Aof => {
             let follower = shared.follower.as_ref();
             tables::aof(&follower.map(|of| of.followed()).unwrap_or_default())
@@ -132,8 +132,8 @@ async fn show_table(front: &Rc<Front>, show: Show, version: Version, out: &mut V
 }
 
 /// All clients of the pool, by their numbers.
-pub(super) async fn clients(shared: &Shared) -> Vec<console::rows::ClientRow> {
-    let parts = shared.parts(Wanted::Clients).await;
+pub(super) async fn clients(shared: &PoolState) -> Vec<console::rows::ClientRow> {
+    let parts = shared.parts(RowKind::Clients).await;
     let mut all: Vec<_> = parts.into_iter().flat_map(|part| part.clients).collect();
     all.sort_by_key(|of| of.id);
     all
@@ -141,7 +141,7 @@ pub(super) async fn clients(shared: &Shared) -> Vec<console::rows::ClientRow> {
 
 /// Closes those clients by their numbers; how many there were.
 pub(super) async fn kill(
-    shared: &Shared,
+    shared: &PoolState,
     is_such: impl Fn(u64) -> bool + Clone + Send + 'static,
 ) -> i64 {
     let killed = shared.asked(move |front| front.kill(&is_such)).await;
@@ -149,7 +149,7 @@ pub(super) async fn kill(
 }
 
 /// Puts a pause in force on all workers, or ends it.
-pub(super) async fn set_pause(shared: &Shared, pause: Option<Pause>) {
+pub(super) async fn set_pause(shared: &PoolState, pause: Option<Pause>) {
     shared.asked(move |front| front.fabric.pause(pause)).await;
 }
 

@@ -1,67 +1,36 @@
-//! What a client has on connections of its own: keys that it watches, a transaction, and what waits
-//! there for others. A machine without I/O: a step, an answer, a step that was not sent, the end of
-//! a connection or `RESET` goes in, and what is to be done comes out, in its order.
+//! What a client has on connections of its own: keys that it watches, a transaction, keys that it
+//! is told of, and what waits there for others. A machine without I/O: a step, an answer, a step
+//! that was not sent, the end of a connection or `RESET` goes in, and what is to be done comes out,
+//! in its order.
 //!
 //! A transaction belongs to the server of its first key. Until one comes, what is queued waits
 //! here; `MULTI` goes out with it. What is given back is undone before anybody else has it. A
 //! client that tracks keys by its connections keeps these, so there a command undoes it.
 
+// Layers, from the top down:
+//   tracking: keys that the client is told of
+//   options: what is said with `CLIENT TRACKING`
+//   action: what is to be done
+
+mod action;
+pub(super) mod options;
 #[cfg(test)]
 mod tests;
+mod tracking;
 
 use super::dispatch::{StepEffect, TransactionStanding};
+pub(super) use action::{Action, Bond, Closing, OwnQuestion, OwnRequest, Reply, RequestWords};
+use options::{Mode, TrackingRequest};
+use tracking::{Tracking, TrackingAnswer};
 
 /// What waits here for the first key of its transaction, in bytes.
 const WAITING_BYTES_MAX: usize = 64 << 10;
 
+/// What a client hears whose `CLIENT CACHING` would mean nothing.
+const NOT_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking \
+                            mode with OPTIN or OPTOUT mode enabled";
+
 const ABORTED: &str = "EXECABORT Transaction discarded because of previous errors.";
-
-/// What is to be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Action {
-    /// The client takes a connection to this place for itself.
-    Take(usize),
-    /// The client gives the connection to this place back.
-    Release(usize),
-    /// Something is asked by the client's own connection.
-    Ask(OwnRequest),
-    /// The client hears this.
-    Say(Reply),
-}
-
-/// What is asked by a client's own connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct OwnRequest {
-    /// The number of the place.
-    pub(super) place: usize,
-    pub(super) words: RequestWords,
-    /// What it does at its server, and to its connection.
-    pub(super) effect: StepEffect,
-    /// By which the machine is told what becomes of it, if it is to be.
-    pub(super) mark: Option<u64>,
-    /// The client hears the answer.
-    pub(super) is_heard: bool,
-}
-
-/// The words of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum RequestWords {
-    /// The command at hand, as it came.
-    Command,
-    /// The name of a command alone.
-    Name(&'static str),
-    /// `MULTI` and these commands behind it, in one piece; the answer is that to the last.
-    FromMulti(Vec<Vec<u8>>),
-}
-
-/// What a client hears of its own gateway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reply {
-    Ok,
-    Queued,
-    /// The answer to an `EXEC` of nothing.
-    NothingRun,
-}
 
 /// A step of a transaction.
 #[derive(Debug, Clone, Copy)]
@@ -77,8 +46,8 @@ pub(super) struct TransactionStep<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Dedicated {
     transaction: Transaction,
-    /// The client tracks keys by its connections, and keeps these.
-    keeps: bool,
+    /// It is told of keys that others change; its connections for that are kept.
+    tracking: Option<Tracking>,
 }
 
 /// How far a client's transaction is.
@@ -110,8 +79,10 @@ enum TransactionFate {
 struct Watch {
     /// The marks of each `WATCH` that is not answered yet.
     awaited: Vec<u64>,
-    /// One was granted.
+    /// A server has granted one of them.
     holds: bool,
+    /// The connection has ended.
+    is_lost: bool,
 }
 
 impl Watch {
@@ -134,9 +105,29 @@ impl Dedicated {
         }
     }
 
-    /// Says whether the client tracks keys by its connections, and keeps these.
-    pub(super) fn set_keeps(&mut self, keeps: bool) {
-        self.keeps = keeps;
+    /// What it has said of keys that it is to be told of.
+    pub(super) fn tracking(&self) -> Option<&Tracking> {
+        self.tracking.as_ref()
+    }
+
+    /// Whether it tracks keys, by connections of its own to all servers.
+    pub(super) fn tracks(&self) -> bool {
+        self.tracking.is_some()
+    }
+
+    /// Whether it has a connection to a place, or is to have one.
+    fn holds(&self, at: usize) -> bool {
+        let is_of_transaction = match &self.transaction {
+            Transaction::None => false,
+            Transaction::Watching { place, watch } => *place == at && !watch.is_lost,
+            Transaction::Begun { place, .. } => *place == Some(at),
+        };
+        is_of_transaction || self.keeps(at)
+    }
+
+    /// Whether the connection to a place is kept whatever ends there, since keys are tracked by it.
+    fn keeps(&self, place: usize) -> bool {
+        self.tracking.as_ref().is_some_and(|of| of.places().contains(&place))
     }
 
     /// `WATCH` of keys at a place.
@@ -153,14 +144,13 @@ impl Dedicated {
             Transaction::Watching { watch, .. } => watch.awaited.push(mark),
             Transaction::Begun { .. } => return Err("ERR WATCH inside MULTI is not allowed"),
             Transaction::None => {
-                let watch = Watch { awaited: vec![mark], holds: false };
+                let watch = Watch { awaited: vec![mark], ..Watch::default() };
                 self.transaction = Transaction::Watching { place: at, watch };
                 out.push(Action::Take(at));
             }
         }
-        let (words, effect) = (RequestWords::Command, StepEffect::Reads);
-        let ask = OwnRequest { place: at, words, effect, mark: Some(mark), is_heard: true };
-        out.push(Action::Ask(ask));
+        let watch = OwnRequest::step(at, RequestWords::Command, StepEffect::Reads);
+        out.push(Action::Ask(OwnRequest { mark: Some(mark), ..watch }));
         Ok(())
     }
 
@@ -203,9 +193,7 @@ impl Dedicated {
         if *fate == TransactionFate::NotSent {
             return Err("ERR weir: not sent: nor was what came before it within MULTI");
         }
-        let own = |place, words, effect| {
-            Action::Ask(OwnRequest { place, words, effect, mark: None, is_heard: true })
-        };
+        let own = |place, words, effect| Action::Ask(OwnRequest::step(place, words, effect));
         match (*place, step.place) {
             (Some(place), wanted) if wanted.is_none_or(|wanted| wanted == place) => {
                 *writes |= step.effect != StepEffect::Reads;
@@ -249,7 +237,7 @@ impl Dedicated {
             return Err("ERR EXEC without MULTI");
         };
         if *fate != TransactionFate::Open {
-            self.leave(out);
+            self.leave_transaction(out);
             return Err(ABORTED);
         }
         let effect = if *writes { StepEffect::Writes } else { StepEffect::Reads };
@@ -265,7 +253,7 @@ impl Dedicated {
                 let place = any();
                 queued.push(b"*1\r\n$4\r\nEXEC\r\n".to_vec());
                 let words = RequestWords::FromMulti(queued);
-                let asked = OwnRequest { place, words, effect, mark: None, is_heard: true };
+                let asked = OwnRequest::step(place, words, effect);
                 out.extend([Action::Take(place), Action::Ask(asked)]);
                 self.release(place, out);
             }
@@ -284,32 +272,137 @@ impl Dedicated {
                 self.release(place, out);
             }
             _ => {
-                self.leave(out);
+                self.leave_transaction(out);
                 out.push(Action::Say(Reply::Ok));
             }
         }
     }
 
-    /// Ends what is watched, and the transaction, without a word, as `RESET` does.
-    pub(super) fn leave(&mut self, out: &mut Vec<Action>) {
+    /// Ends what is watched, and the transaction, without a word.
+    pub(super) fn leave_transaction(&mut self, out: &mut Vec<Action>) {
         let (place, undo) = match std::mem::take(&mut self.transaction) {
             Transaction::Watching { place, .. } => (place, "UNWATCH"),
             Transaction::Begun { place: Some(place), .. } => (place, "DISCARD"),
             Transaction::None | Transaction::Begun { place: None, .. } => return,
         };
-        if self.keeps {
-            let (words, effect) = (RequestWords::Name(undo), StepEffect::Reads);
-            out.push(Action::Ask(OwnRequest { place, words, effect, mark: None, is_heard: false }));
+        if self.keeps(place) {
+            let undo = OwnRequest::step(place, RequestWords::Name(undo), StepEffect::Reads);
+            out.push(Action::Ask(OwnRequest { is_heard: false, ..undo }));
         }
         self.release(place, out);
     }
 
-    /// What waits for others at a place, on a connection that is taken for that alone; `is_amid`:
-    /// it is where keys are watched. Between the two comes what is asked.
-    pub(super) fn wait(&self, at: usize, is_amid: bool) -> [Option<Action>; 2] {
-        let takes = (!is_amid).then_some(Action::Take(at));
-        let releases = (!is_amid && !self.keeps).then_some(Action::Release(at));
-        [takes, releases]
+    /// `RESET`: all that servers have said of keys by then comes before what the client hears next,
+    /// whatever becomes of that.
+    pub(super) fn reset(&mut self, out: &mut Vec<Action>) {
+        self.leave_transaction(out);
+        if let Some(of) = self.tracking.take() {
+            out.push(Action::AskAll(OwnQuestion { is_heard: false, ..of.ask_off() }));
+            give_back(&of, out);
+        }
+    }
+
+    /// `CLIENT TRACKING ON`, before servers at these places; in a Cluster keys move.
+    pub(super) fn track(
+        &mut self,
+        wanted: &TrackingRequest,
+        (places, is_cluster): (Vec<usize>, bool),
+        mark: u64,
+        out: &mut Vec<Action>,
+    ) -> Result<(), String> {
+        let options = wanted.after(self.tracking.as_ref().map(Tracking::options))?;
+        // Of a key that there is not no node says that it is with another one now.
+        if is_cluster && options.mode != Mode::Broadcast {
+            return Err(
+                "ERR weir: before a Cluster, whose keys move, CLIENT TRACKING takes BCAST".into()
+            );
+        }
+        let of = self.tracking.get_or_insert_with(|| {
+            out.extend(places.iter().map(|place| Action::Take(*place)));
+            Tracking::new(places)
+        });
+        out.push(Action::AskAll(of.ask_on(options, wanted.command(), mark)));
+        Ok(())
+    }
+
+    /// `CLIENT TRACKING OFF`.
+    pub(super) fn untrack(&mut self, out: &mut Vec<Action>) {
+        match self.tracking.take() {
+            None => out.push(Action::Say(Reply::Ok)),
+            Some(of) => {
+                out.push(Action::AskAll(of.ask_off()));
+                give_back(&of, out);
+            }
+        }
+    }
+
+    /// `CLIENT CACHING`, with this word behind it.
+    pub(super) fn cache(&mut self, word: &[u8], out: &mut Vec<Action>) -> Result<(), String> {
+        self.tracking.as_mut().ok_or(NOT_TRACKING)?.cache(word)?;
+        out.push(Action::Say(Reply::Ok));
+        Ok(())
+    }
+
+    /// A command begins: `CLIENT CACHING` holds for the one that it is for, which may be a whole
+    /// transaction.
+    #[inline]
+    pub(super) fn begin_command(&mut self, is_client: bool) {
+        if let Some(of) = &mut self.tracking
+            && !matches!(self.transaction, Transaction::Begun { .. })
+        {
+            of.begin_command(is_client);
+        }
+    }
+
+    /// Whether `CLIENT CACHING` is for the command that is under way: that is asked once only, as
+    /// it would not hold for what is asked in its place.
+    #[inline]
+    pub(super) fn caches(&self) -> bool {
+        self.tracking.as_ref().is_some_and(Tracking::caches)
+    }
+
+    /// What is asked before what the command under way asks at a place.
+    pub(super) fn tell_caching(&mut self, place: usize, mark: u64) -> Option<OwnRequest> {
+        self.tracking.as_mut()?.tell_caching(place, mark)
+    }
+
+    /// The command at hand is for all servers that keys are tracked at.
+    pub(super) fn ask_all(&self, out: &mut Vec<Action>) {
+        let question = |of: &Tracking| Action::AskAll(of.question(RequestWords::Command));
+        out.extend(self.tracking.as_ref().map(question));
+    }
+
+    /// The command at hand waits for what others do, at a place.
+    pub(super) fn wait(&self, at: usize, out: &mut Vec<Action>) {
+        let is_amid =
+            |of: &Transaction| matches!(of, Transaction::Watching { place, .. } if *place == at);
+        let bond = if is_amid(&self.transaction) { Bond::WaitsAmidWatch } else { Bond::Waits };
+        self.ask_at_hand(OwnRequest::at_hand(at, bond), out);
+    }
+
+    /// The command at hand would keep others waiting at a place, for as long as its value comes or
+    /// its answer goes.
+    pub(super) fn ask_alone(&self, at: usize, out: &mut Vec<Action>) {
+        self.ask_at_hand(OwnRequest::at_hand(at, Bond::None), out);
+    }
+
+    /// Asks by the connection that the client has there, or else by one that it has for this alone.
+    fn ask_at_hand(&self, of: OwnRequest, out: &mut Vec<Action>) {
+        let (at, holds) = (of.place, self.holds(of.place));
+        out.extend((!holds).then_some(Action::Take(at)));
+        out.push(Action::Ask(of));
+        out.extend((!holds).then_some(Action::Release(at)));
+    }
+
+    /// The client's connection to a place has ended.
+    pub(super) fn lose_connection(&mut self, at: usize, out: &mut Vec<Action>) {
+        match &mut self.transaction {
+            Transaction::Watching { place, watch } => watch.is_lost |= *place == at,
+            Transaction::Begun { .. } | Transaction::None => self.fail(),
+        }
+        if self.tracks() {
+            out.push(Action::Close(Closing::TrackingLost));
+        }
     }
 
     /// A command was refused.
@@ -333,18 +426,34 @@ impl Dedicated {
         if let Transaction::Watching { watch, .. } = &mut self.transaction
             && watch.is_refused_by(mark, begins)
         {
-            self.leave(out);
+            self.leave_transaction(out);
+        }
+        let Some(of) = &mut self.tracking else { return };
+        match of.hear(mark, begins) {
+            TrackingAnswer::GoesOn => {}
+            TrackingAnswer::Refused => {
+                give_back(of, out);
+                self.tracking = None;
+            }
+            TrackingAnswer::Torn => out.push(Action::Close(Closing::TrackingLost)),
+            TrackingAnswer::CachingRefused(words) => {
+                out.push(Action::Close(Closing::Refused(words)));
+            }
         }
     }
 
     fn release(&self, place: usize, out: &mut Vec<Action>) {
-        if !self.keeps {
+        if !self.keeps(place) {
             out.push(Action::Release(place));
         }
     }
 }
 
+/// Gives back what keys were tracked by.
+fn give_back(of: &Tracking, out: &mut Vec<Action>) {
+    out.extend(of.places().iter().map(|place| Action::Release(*place)));
+}
+
 fn ask(place: usize, name: &'static str, effect: StepEffect) -> Action {
-    let words = RequestWords::Name(name);
-    Action::Ask(OwnRequest { place, words, effect, mark: None, is_heard: true })
+    Action::Ask(OwnRequest::step(place, RequestWords::Name(name), effect))
 }

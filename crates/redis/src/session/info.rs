@@ -72,7 +72,7 @@ fn of_clients(_: &Front, all: &[ClientRow]) -> String {
     let count = |is: fn(&ClientRow) -> bool| all.iter().filter(|of| is(of)).count();
     fields([
         ("connected_clients", &all.len()),
-        ("blocked_clients", &count(|of| of.standing.waits_for_others || of.standing.is_paused)),
+        ("blocked_clients", &count(|of| of.figures.waits_for_others || of.figures.is_paused)),
         ("tracking_clients", &count(|of| of.tracks)),
         ("pubsub_clients", &count(|of| of.kind() == "pubsub")),
         ("watching_clients", &count(|of| of.watches)),

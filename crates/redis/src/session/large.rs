@@ -4,6 +4,8 @@ use flow::service::{Affinity, Request, Route};
 use wire::resp::{Command, Commands};
 
 use super::dispatch::{CommandFacts, may_stream};
+use super::requests::Question;
+use super::transaction::AtHand;
 use super::{Asking, Session};
 use crate::commands::{self, Spec};
 
@@ -14,14 +16,23 @@ pub(super) const LARGE: u64 = 256 << 10;
 impl Session {
     /// Sends a request by a lane, or by a connection for it alone where it would keep others
     /// waiting.
-    pub(super) fn send(&self, request: Request, is_large: bool, client: &Asking) {
+    pub(super) fn send(&mut self, mut request: Request, is_large: bool, client: &Asking) {
         if is_large {
-            client.ask_alone(request);
-            self.front.metrics.leased.inc();
+            if client.has_room_for(&mut request) {
+                self.ask_alone(request.server, Question::Whole(request), client);
+            }
         } else {
-            client.ask(request);
+            self.ask(Question::Whole(request), None, client);
             self.front.metrics.ridden.inc();
         }
+    }
+
+    /// Asks by a connection for this alone, unless the client has one there.
+    fn ask_alone(&mut self, place: usize, what: Question, client: &Asking) {
+        let _ = self.drive(AtHand::Question(what), client, |machine, out| {
+            machine.ask_alone(place, out);
+            Ok::<(), &str>(())
+        });
     }
 
     /// Whether the value of a key is known to be larger than a client may leave unread: of such an
@@ -46,12 +57,12 @@ impl Session {
             self.is_seen(spec, &begun);
             self.front.desk.samples.pass(|| Some(key));
             let home = self.front.home(key);
-            self.look_at_tracking(b"");
+            self.dedicated.begin_command(false);
             self.writes(home.server);
             // Its bytes are gone when it is answered, so it is not asked again.
             let request = self.request(home, bytes);
-            client.stream(Request { route: Route::Own(Affinity::Step), ..request }, rest);
-            self.front.metrics.leased.inc();
+            let request = Request { route: Route::Own(Affinity::Step), ..request };
+            self.ask_alone(request.server, Question::Streamed(request, rest), client);
             bytes.len()
         })
     }

@@ -15,7 +15,7 @@ use wire::resp::{Command, Version, put_array, put_bulk, put_integer, put_map};
 use super::clients::check_name;
 use super::dispatch::{Change, shortened};
 use super::passed::Check;
-use super::{Asking, Session, Taken, join};
+use super::{Asking, CommandResult, Session, join};
 use crate::commands::number;
 use crate::fleet::Release;
 use crate::front::Front;
@@ -47,7 +47,7 @@ impl Login {
 }
 
 impl Session {
-    pub(super) fn auth(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+    pub(super) fn auth(&mut self, command: Command<'_>, client: &Asking) -> CommandResult {
         let (name, password) = match (command.get(1), command.get(2)) {
             (Some(password), None) => (None, password),
             (Some(name), Some(password)) if command.len() == 3 => (Some(name), password),
@@ -67,7 +67,7 @@ impl Session {
         has_none && name == Some(DEFAULT)
     }
 
-    pub(super) fn hello(&mut self, command: Command<'_>, client: &Asking) -> Taken {
+    pub(super) fn hello(&mut self, command: Command<'_>, client: &Asking) -> CommandResult {
         let version = match command.get(1).map(number) {
             None => self.version,
             Some(Some(2)) => Version::Two,
@@ -128,7 +128,7 @@ impl Session {
         password: &[u8],
         hello: Option<Hello>,
         client: &Asking,
-    ) -> Taken {
+    ) -> CommandResult {
         let in_force = self.front.in_force.load();
         if in_force.users.anonymous().is_some() {
             let from = self.card.from.map(|from| from.ip());

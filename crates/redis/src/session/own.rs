@@ -2,8 +2,9 @@
 
 use wire::resp::{Command, put_array, put_bulk, put_map, put_simple};
 
+use super::dedicated::Dedicated;
 use super::dispatch::{Change, OwnAnswer, is_before_login};
-use super::{Asking, Session, Taken};
+use super::{Asking, CommandResult, Session};
 use crate::commands::{Do, OwnCommand, Spec, number};
 
 /// Whether `MONITOR` shows it: what logs in, and what would change a server, may have secrets.
@@ -18,7 +19,7 @@ impl Session {
         answer: OwnAnswer,
         command: Command<'_>,
         client: &Asking,
-    ) -> Taken {
+    ) -> CommandResult {
         let word = || command.get(1).unwrap_or_default();
         let mut out = Vec::new();
         match answer {
@@ -62,8 +63,7 @@ impl Session {
     /// in which it could not read that.
     fn reset(&mut self, client: &Asking) {
         self.hears_again(client);
-        self.leave_transaction(client);
-        self.end_tracking_in_order(client);
+        self.drive_alone(client, Dedicated::reset);
         let mut answer = Vec::new();
         put_simple(&mut answer, b"RESET");
         match self.subscribed.take() {
@@ -76,7 +76,7 @@ impl Session {
         self.begin_anew(client);
     }
 
-    fn select(&mut self, command: Command<'_>, out: &mut Vec<u8>) -> Taken {
+    fn select(&mut self, command: Command<'_>, out: &mut Vec<u8>) -> CommandResult {
         let wanted = command.get(1).and_then(number);
         let wanted =
             wanted.ok_or_else(|| "ERR value is not an integer or out of range".to_owned())?;

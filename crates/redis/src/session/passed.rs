@@ -11,7 +11,8 @@ use wire::resp::Command;
 
 use super::dispatch::Change;
 use super::login::Login;
-use super::{Asking, Session, Taken};
+use super::{Asking, CommandResult, Session};
+use crate::commands;
 use crate::front::{Front, InForce};
 use crate::server::{Credentials, Login as How};
 use crate::servers::accounts::Account;
@@ -40,7 +41,7 @@ impl From<NotIn> for Unnamed {
 
 impl Unnamed {
     /// Whether a server could not be asked; the next command has it asked again.
-    pub(super) fn fails(&mut self) -> Taken {
+    pub(super) fn fails(&mut self) -> CommandResult {
         match std::mem::replace(self, Self::Unasked) {
             Self::Failed(words) => Err(words),
             before => {
@@ -64,7 +65,7 @@ pub(super) fn unnamed(front: &Front, users: &Users) -> (Rc<Account>, Unnamed) {
 pub(super) enum Check {
     /// Weir has: whom it has found.
     Own(Option<User>),
-    /// A server does.
+    /// A server does, by a login with these.
     Server(Credentials),
 }
 
@@ -115,6 +116,9 @@ impl Session {
     /// what it says. Whether that has begun.
     pub(super) fn asks_unnamed(&mut self, says: Option<&Command<'_>>, client: &Asking) -> bool {
         let needs_none = self.identity.is_some() || self.unnamed != Unnamed::Unasked;
+        let is_for_strangers = |command: &Command<'_>| {
+            commands::find(command.name()).is_some_and(|spec| spec.is_for_strangers(command))
+        };
         if needs_none || says.is_some_and(is_for_strangers) {
             return false;
         }
@@ -140,7 +144,7 @@ impl Session {
     }
 
     /// That nothing of the client would go on as another user than it was begun as.
-    pub(super) fn may_change_user(&self) -> Taken {
+    pub(super) fn may_change_user(&self) -> CommandResult {
         // It may be who no user is any more since a reload.
         let is_another = self.account.is_of_client();
         if !is_another && !self.front.in_force.load().users.servers_know_users() {
@@ -148,13 +152,6 @@ impl Session {
         }
         Ok(self.standing().allows(Change::User)?)
     }
-}
-
-/// Whether a command is the same whoever says it.
-fn is_for_strangers(command: &Command<'_>) -> bool {
-    let is = |word: &str| command.name().eq_ignore_ascii_case(word.as_bytes());
-    let logs_in = || command.iter().any(|word| word.eq_ignore_ascii_case(b"AUTH"));
-    is("AUTH") || is("QUIT") || is("RESET") || (is("HELLO") && logs_in())
 }
 
 #[cfg(test)]

@@ -13,12 +13,12 @@ use super::dispatch::ClientStanding;
 use super::{Asking, ListedCommand, Session};
 use crate::commands;
 use crate::front::Home;
-use crate::server::Place;
+use crate::server::ConnectionProfile;
 
 /// What a client has written, for its reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Wrote {
-    /// Nothing.
+    /// Nothing that a replica may lack.
     #[default]
     Nothing,
     /// Something; whether it was answered was not looked at.
@@ -29,7 +29,7 @@ pub(super) enum Wrote {
 
 impl Session {
     /// Asks a server, or a replica of it, for what changes nothing.
-    pub(super) fn ask_read(&self, home: Home, of: &ListedCommand<'_>, client: &Asking) {
+    pub(super) fn ask_read(&mut self, home: Home, of: &ListedCommand<'_>, client: &Asking) {
         let request = self.read(home, of, of.command.bytes(), client);
         let judge = self.judge(&request, &of.command);
         let is_large = self.is_too_large(&of.command);
@@ -47,7 +47,7 @@ impl Session {
         let effect = if self.shares_read(&of.standing) { Effect::Shares } else { Effect::Repeats };
         let request = Request { effect, ..self.request(home, bytes) };
         let Some(replica) = self.replica(home, of, client) else { return request };
-        let place = Place { reads: true, ..self.place(replica) };
+        let place = ConnectionProfile { reads: true, ..self.place(replica) };
         let server = self.front.fabric.service().number(&self.account, place);
         // A replica may say that it can not be read.
         Request { server, judge: request.judge.by_service(), ..request }
@@ -72,7 +72,7 @@ impl Session {
         let replica = *readers.get(at)?;
         let answered = match self.wrote.get() {
             Wrote::Nothing => return Some(replica),
-            Wrote::Something if client.standing().unanswered > 0 => return None,
+            Wrote::Something if client.figures().unanswered > 0 => return None,
             Wrote::Something => {
                 let now = Instant::now();
                 self.wrote.set(Wrote::AnsweredBy(now));

@@ -7,7 +7,7 @@
 
 use wire::resp::put_simple;
 
-use super::{Asking, Session, Taken};
+use super::{Asking, CommandResult, Session};
 
 /// Which answers a client hears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Replies {
     SkipNext,
     /// All but that to the command which comes next.
     Skip,
-    /// None.
+    /// It hears no answer.
     Off,
 }
 
@@ -40,7 +40,12 @@ impl Replies {
 
 impl Session {
     /// `CLIENT REPLY`.
-    pub(super) fn reply(&mut self, wanted: &[u8], out: &mut Vec<u8>, client: &Asking) -> Taken {
+    pub(super) fn reply(
+        &mut self,
+        wanted: &[u8],
+        out: &mut Vec<u8>,
+        client: &Asking,
+    ) -> CommandResult {
         match &*wanted.to_ascii_uppercase() {
             b"ON" => {
                 self.set_replies(Replies::On, client);
@@ -59,13 +64,6 @@ impl Session {
         if self.replies == Replies::Off {
             self.set_replies(Replies::On, client);
         }
-    }
-
-    /// Asks what the client hears no answer to, nor words in its place, whatever becomes of it.
-    pub(super) fn unheard(&mut self, client: &Asking, ask: impl FnOnce(&mut Self)) {
-        client.hears_answers(false);
-        ask(self);
-        client.hears_answers(self.replies.are_heard());
     }
 
     /// A command was taken; an empty one counts, too.

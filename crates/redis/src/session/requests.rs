@@ -2,30 +2,81 @@
 
 use std::rc::Rc;
 
-use flow::service::{Affinity, Effect, Judge, Request, Route};
+use flow::answers::Join;
+use flow::service::{Effect, Judge, Request};
 use wire::resp::Command;
 
 use super::dispatch::CommandRoute;
 use super::large::LARGE;
-use super::{Asking, ListedCommand, Session, Taken};
-use crate::commands::Positions;
+use super::transaction::AtHand;
+use super::{Asking, CommandResult, ListedCommand, Session};
+use crate::commands::{self, Positions};
 use crate::front::Home;
-use crate::server::Place;
+use crate::server::ConnectionProfile;
+
+/// What servers are asked for one command.
+pub(super) enum Question {
+    /// One server, by a lane or by the connection that its request names.
+    Whole(Request),
+    /// Some servers, or one several times; the client hears what comes of all answers.
+    Parts(Vec<Request>, Join),
+    /// A request whose other bytes, so many, come behind these.
+    Streamed(Request, u64),
+}
+
+impl Question {
+    /// The places where something is asked.
+    fn places(&self) -> Vec<usize> {
+        match self {
+            Self::Whole(of) | Self::Streamed(of, _) => vec![of.server],
+            Self::Parts(all, _) => all.iter().map(|of| of.server).collect(),
+        }
+    }
+
+    /// The same, each request of it made another one.
+    pub(super) fn map(mut self, change: impl Fn(&mut Request)) -> Self {
+        match &mut self {
+            Self::Whole(of) | Self::Streamed(of, _) => change(of),
+            Self::Parts(all, _) => all.iter_mut().for_each(change),
+        }
+        self
+    }
+}
 
 impl Session {
+    /// Asks servers: all that is asked for a client goes out here, so that what has to be said at
+    /// a place before it is. With a mark the machine of [`dedicated`](super::dedicated) is told
+    /// what comes of it.
+    #[inline]
+    pub(super) fn ask(&mut self, what: Question, mark: Option<u64>, client: &Asking) {
+        if self.dedicated.caches() {
+            what.places().into_iter().for_each(|place| self.tell_caching(place, client));
+        }
+        match (what, mark) {
+            (Question::Whole(request), None) => client.ask(request),
+            (Question::Whole(request), Some(mark)) => client.ask_noted(request, mark),
+            (Question::Parts(all, join), None) => client.ask_parts(all, join),
+            (Question::Parts(all, join), Some(mark)) => client.ask_parts_noted(all, join, mark),
+            (Question::Streamed(request, rest), _) => client.stream(request, rest),
+        }
+    }
+
     /// The number of a server's place for this client.
     pub(super) fn at(&self, server: usize) -> usize {
         self.front.fabric.service().number(&self.account, self.place(server))
     }
 
-    pub(super) fn place(&self, server: usize) -> Place {
-        let (database, version, tracks) = (self.database, self.version, self.tracking.is_some());
-        Place { server, database, version, reads: false, tracks }
+    pub(super) fn place(&self, server: usize) -> ConnectionProfile {
+        let (database, version, tracks) = (self.database, self.version, self.dedicated.tracks());
+        ConnectionProfile { server, database, version, reads: false, tracks }
     }
 
-    /// What is asked of a server by its place, for the command that is under way.
+    /// What is asked of a server by its place, for the command that is under way: by the client's
+    /// own connection where keys are tracked by it.
     pub(super) fn request_at(&self, place: usize, bytes: impl Into<Rc<[u8]>>) -> Request {
-        self.as_tracked(Request { tag: self.tag(), ..Request::new(place, bytes) })
+        let request = Request { tag: self.tag(), ..Request::new(place, bytes) };
+        let is_own = self.dedicated.tracks();
+        Request { route: if is_own { request.route.own() } else { request.route }, ..request }
     }
 
     /// What the command that is under way is counted by.
@@ -71,11 +122,11 @@ impl Session {
     }
 
     pub(super) fn ride(
-        &self,
+        &mut self,
         route: CommandRoute,
         of: &ListedCommand<'_>,
         client: &Asking,
-    ) -> Taken {
+    ) -> CommandResult {
         let home = self.only_home(of)?;
         match route {
             CommandRoute::Read => self.ask_read(home, of, client),
@@ -84,7 +135,13 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn ask_one(&self, home: Home, reads: bool, command: Command<'_>, client: &Asking) {
+    pub(super) fn ask_one(
+        &mut self,
+        home: Home,
+        reads: bool,
+        command: Command<'_>,
+        client: &Asking,
+    ) {
         if !reads {
             self.writes(home.server);
         }
@@ -102,23 +159,26 @@ impl Session {
         if self.is_judged(command) { request.judge.by_service() } else { request.judge }
     }
 
-    /// Whether an answer is to be looked at; of most commands the first letter says that it is not.
+    /// Whether an answer is to be looked at.
     #[inline]
     pub(super) fn is_judged(&self, command: &Command<'_>) -> bool {
-        let may = matches!(command.name().first(), Some(b'E' | b'e' | b'S' | b's'));
-        may && !self.caches() && self.front.fabric.service().is_judged(command)
+        let may = commands::may_concern_scripts(command.name());
+        may && !self.dedicated.caches() && self.front.fabric.service().is_judged(command)
     }
 
     /// Waits for others on a connection of the client's own.
-    pub(super) fn block(&self, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+    pub(super) fn block(&mut self, of: &ListedCommand<'_>, client: &Asking) -> CommandResult {
         let home = self.only_home(of)?;
         self.writes(home.server);
-        let request = self.request(home, of.command.bytes());
-        // With keys that are watched the connection is where these are.
-        let is_amid_watch = of.standing.is_amid_watch(request.server)?;
-        let affinity = if is_amid_watch { Affinity::Step } else { Affinity::Free };
-        client.ask_alone(Request { route: Route::OwnWaiting(affinity), ..request });
-        self.front.metrics.leased.inc();
-        Ok(())
+        let mut request = self.request(home, of.command.bytes());
+        let place = request.server;
+        of.standing.allows_waiting(place)?;
+        if !client.has_room_for(&mut request) {
+            return Ok(());
+        }
+        self.drive(AtHand::Question(Question::Whole(request)), client, |machine, out| {
+            machine.wait(place, out);
+            Ok::<(), &str>(())
+        })
     }
 }

@@ -4,7 +4,7 @@ use wire::resp::{Command, put_array, put_bulk, put_integer, put_map, put_simple}
 
 use super::console::{SLOW_SHOWN, put_moment};
 use super::dispatch::{LatencyCommand, SlowlogCommand};
-use super::{Session, Taken};
+use super::{CommandResult, Session};
 use crate::commands::number;
 use crate::console::put_help;
 
@@ -39,7 +39,7 @@ impl Session {
         what: SlowlogCommand,
         command: Command<'_>,
         out: &mut Vec<u8>,
-    ) -> Taken {
+    ) -> CommandResult {
         let log = &self.front.shared.desk.slow;
         match what {
             SlowlogCommand::Get => {

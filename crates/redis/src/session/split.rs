@@ -5,7 +5,8 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 use wire::resp::{Command, put_command};
 
-use super::{Asking, ListedCommand, Session, Taken, join};
+use super::requests::Question;
+use super::{Asking, CommandResult, ListedCommand, Session, join};
 use crate::commands::{Positions, Spec, Split};
 use crate::front::Home;
 
@@ -13,13 +14,18 @@ use crate::front::Home;
 const ROOM: usize = 8;
 
 /// What one server gets of a command.
-struct Part<'a> {
+struct SplitPart<'a> {
     home: Home,
     words: Vec<&'a [u8]>,
 }
 
 impl Session {
-    pub(super) fn split(&self, how: Split, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+    pub(super) fn split(
+        &mut self,
+        how: Split,
+        of: &ListedCommand<'_>,
+        client: &Asking,
+    ) -> CommandResult {
         let ListedCommand { spec, command, positions, .. } = *of;
         let reads = matches!(how, Split::Mget | Split::SumRead);
         let is_even = command.len() % 2 == 1;
@@ -38,9 +44,9 @@ impl Session {
             parts.iter().for_each(|part| self.writes(part.home.server));
         }
         let servers = self.front.fabric.service();
-        let name = |part: &Part<'_>| servers.server_name(part.home.server).unwrap_or_default();
+        let name = |part: &SplitPart<'_>| servers.server_name(part.home.server).unwrap_or_default();
         let servers: Vec<String> = parts.iter().map(name).collect();
-        let request = |part: &Part<'_>| {
+        let request = |part: &SplitPart<'_>| {
             let mut bytes =
                 Vec::with_capacity(part.words.iter().map(|word| word.len() + ROOM).sum());
             put_command(&mut bytes, part.words.iter());
@@ -55,7 +61,7 @@ impl Session {
             Split::Mset => join::first(answers, &servers),
             Split::Sum | Split::SumRead => join::sum(answers, &servers),
         };
-        client.ask_parts(requests, Rc::new(joined));
+        self.ask(Question::Parts(requests, Rc::new(joined)), None, client);
         self.front.metrics.split.inc();
         Ok(())
     }
@@ -67,14 +73,14 @@ impl Session {
         spec: &'static Spec,
         command: &Command<'a>,
         positions: &Positions,
-    ) -> (Vec<Part<'a>>, Vec<usize>) {
-        let (mut parts, mut order): (Vec<Part<'a>>, Vec<_>) = (Vec::new(), Vec::new());
+    ) -> (Vec<SplitPart<'a>>, Vec<usize>) {
+        let (mut parts, mut order): (Vec<SplitPart<'a>>, Vec<_>) = (Vec::new(), Vec::new());
         let mut numbers = HashMap::new();
         for at in positions.iter() {
             let key = command.get(at).unwrap_or_default();
             let home = self.front.home(key);
             let number = *numbers.entry(home).or_insert_with(|| {
-                parts.push(Part { home, words: vec![spec.name.as_bytes()] });
+                parts.push(SplitPart { home, words: vec![spec.name.as_bytes()] });
                 parts.len() - 1
             });
             if let Some(part) = parts.get_mut(number) {

@@ -7,7 +7,7 @@ use flow::service::Apart;
 use wire::resp::{Command, Version, put_array, put_bulk, put_integer};
 
 use super::dispatch::{PubsubCommand, Subscription};
-use super::{Asking, Session, Taken, join};
+use super::{Asking, CommandResult, Session, join};
 use crate::commands::Kind;
 use crate::front::Home;
 use crate::hub::{Hub, Member, Name, Places};
@@ -79,7 +79,12 @@ impl Session {
         names.into_iter().map(place).collect()
     }
 
-    pub(super) fn subscribe(&mut self, kind: Kind, command: Command<'_>, client: &Asking) -> Taken {
+    pub(super) fn subscribe(
+        &mut self,
+        kind: Kind,
+        command: Command<'_>,
+        client: &Asking,
+    ) -> CommandResult {
         let most = self.front.in_force.load().subscriptions;
         let too_many = || Err("ERR weir: more subscriptions than max-subscriptions".to_owned());
         // The same name again and again is no more subscriptions, and costs as much.
@@ -107,7 +112,7 @@ impl Session {
         kind: Kind,
         command: Command<'_>,
         client: &Asking,
-    ) -> Taken {
+    ) -> CommandResult {
         let member = self.member(client);
         let named: Vec<Name> = command.iter().skip(1).map(Name::from).collect();
         let names = if named.is_empty() { member.names(kind) } else { named };
@@ -117,7 +122,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn pubsub(&self, what: PubsubCommand, command: Command<'_>, client: &Asking) {
+    pub(super) fn pubsub(&mut self, what: PubsubCommand, command: Command<'_>, client: &Asking) {
         match what {
             PubsubCommand::Channels => self.each(true, command, join::distinct, client),
             PubsubCommand::Help => {

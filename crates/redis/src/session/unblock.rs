@@ -7,14 +7,14 @@ use std::rc::Rc;
 
 use wire::resp::{Command, Value, value};
 
-use super::{Asking, Session, Taken, join};
+use super::{Asking, CommandResult, Session, join};
 use crate::commands::number;
 use crate::front::Front;
 use crate::server::Login;
 use crate::servers::BlockedConnection;
 
 impl Session {
-    pub(super) fn unblock(&self, command: &Command<'_>, client: &Asking) -> Taken {
+    pub(super) fn unblock(&self, command: &Command<'_>, client: &Asking) -> CommandResult {
         let how = match command.get(3).map(<[u8]>::to_ascii_uppercase).as_deref() {
             None | Some(b"TIMEOUT") => "TIMEOUT",
             Some(b"ERROR") => "ERROR",

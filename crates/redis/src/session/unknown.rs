@@ -17,11 +17,11 @@ use wire::resp::{Command, CommandFrame, Commands, Limits};
 
 use super::dispatch::{ClientStanding, Dispatch, StepEffect, TransactionStanding, Who, shortened};
 use super::replicas::Wrote;
-use super::wait::Written;
-use super::{Asking, Session, Taken, join};
+use super::wait::WrittenServers;
+use super::{Asking, CommandResult, Session, join};
 use crate::commands::{self, Do, Positions, Spec};
 use crate::front::{Front, Home};
-use crate::server::Place;
+use crate::server::ConnectionProfile;
 use crate::servers::accounts::Account;
 use crate::servers::{Outcome, Servers};
 use crate::topology::redirect::{Ran, Redirect};
@@ -33,9 +33,9 @@ const NOT_CLEAR: &str = "ERR weir: which server it is for is not clear";
 const PAUSED: Duration = Duration::from_millis(10);
 
 /// What is asked, and by whom.
-struct Asked {
+struct UnlistedRequest {
     bytes: Vec<u8>,
-    place: Place,
+    place: ConnectionProfile,
     account: Rc<Account>,
     is_admin: bool,
 }
@@ -74,7 +74,7 @@ impl Session {
         command: Command<'_>,
         standing: &ClientStanding,
         client: &Asking,
-    ) -> Taken {
+    ) -> CommandResult {
         let name = command.name();
         if matches!(self.front.unknown.remembered(name), Some(None)) {
             return Err(unknown(name));
@@ -82,13 +82,13 @@ impl Session {
         // To which server it goes is seen later, and `WAIT` must not guess.
         match standing.pool.only {
             Some(only) => self.writes(only),
-            None => self.written.set(Written::OnSeveral),
+            None => self.written.set(WrittenServers::OnSeveral),
         }
         self.wrote.set(Wrote::Something);
         let (place, account) = (self.place(0), Rc::clone(&self.account));
         let bytes = command.bytes().to_vec();
         let is_admin = standing.who == Who::Admin;
-        let asked = Asked { bytes, place, account, is_admin };
+        let asked = UnlistedRequest { bytes, place, account, is_admin };
         let front = Rc::clone(&self.front);
         client.apart(move |apart: Apart<Servers>| {
             tokio::task::spawn_local(async move {
@@ -106,7 +106,7 @@ impl Session {
         command: Command<'_>,
         standing: &ClientStanding,
         client: &Asking,
-    ) -> Taken {
+    ) -> CommandResult {
         let name = command.name();
         if let Some(words) = self.untold.take() {
             return Err(words);
@@ -135,7 +135,7 @@ pub(super) fn unknown(name: &[u8]) -> String {
 }
 
 /// Whether a command may be run, for an administrator or another.
-fn check(fact: &Fact, name: &[u8], is_admin: bool) -> Taken {
+fn check(fact: &Fact, name: &[u8], is_admin: bool) -> CommandResult {
     let shown = shown(name);
     if fact.is_refused {
         return Err(format!("ERR weir: {shown} is refused: it may block, or is for one server"));
@@ -191,7 +191,7 @@ async fn fact_of(front: &Front, name: &[u8]) -> Result<Option<Fact>, String> {
     Ok(fact)
 }
 
-impl Asked {
+impl UnlistedRequest {
     /// Its answer, or an error for its client.
     async fn run(&self, front: &Front) -> Result<Vec<u8>, String> {
         let mut commands = Commands::default();
@@ -208,7 +208,7 @@ impl Asked {
         let home = home_of(front, &command, &fact)?;
         let view = front.fabric.service().view();
         let server = view.server(home.server).ok_or("ERR weir: there is no such server")?;
-        let place = Place { server: home.server, ..self.place };
+        let place = ConnectionProfile { server: home.server, ..self.place };
         let (limit, most) = {
             let settings = front.fabric.settings();
             (settings.timeout, settings.waiting)

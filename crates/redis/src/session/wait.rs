@@ -12,12 +12,13 @@
 
 use std::rc::Rc;
 
-use flow::service::{Affinity, Request, Route};
+use flow::service::Request;
 use wire::resp::put_command;
 
 use super::replicas::Wrote;
-use super::transaction::CommandAtHand;
-use super::{Asking, ListedCommand, Session, Taken, join};
+use super::requests::Question;
+use super::transaction::AtHand;
+use super::{Asking, CommandResult, ListedCommand, Session, join};
 use crate::servers::Servers;
 
 /// The channel that is published to.
@@ -81,8 +82,8 @@ impl Mark {
 
 /// The servers to which a client has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Written {
-    /// To none.
+pub(super) enum WrittenServers {
+    /// It has written to none.
     #[default]
     Nowhere,
     /// To this one, of which so many connections had broken before.
@@ -93,7 +94,7 @@ pub(super) enum Written {
     AsAnother,
 }
 
-impl Written {
+impl WrittenServers {
     /// Something is written to a server.
     fn and(self, server: usize, breaks: impl FnOnce() -> u64) -> Self {
         match self {
@@ -119,56 +120,53 @@ impl Session {
         self.wrote.set(Wrote::Something);
     }
 
-    pub(super) fn wait(&self, of: &ListedCommand<'_>, client: &Asking) -> Taken {
+    pub(super) fn wait(&mut self, of: &ListedCommand<'_>, client: &Asking) -> CommandResult {
         let name = of.spec.name;
         if let Some(only) = of.standing.pool.only {
             self.writes(only);
         }
         let (server, breaks) = match self.written.get() {
-            Written::On { server, breaks } => (server, breaks),
-            Written::Nowhere => {
+            WrittenServers::On { server, breaks } => (server, breaks),
+            WrittenServers::Nowhere => {
                 return Err(format!("ERR weir: {name}: this client has written nothing"));
             }
-            Written::AsAnother => {
+            WrittenServers::AsAnother => {
                 // What it writes from now on is counted.
-                self.written.set(Written::Nowhere);
+                self.written.set(WrittenServers::Nowhere);
                 return Err(format!("ERR weir: {name}: this client has written as another user"));
             }
-            Written::OnSeveral => {
+            WrittenServers::OnSeveral => {
                 return Err(format!(
                     "ERR weir: {name}: this client has written to several servers"
                 ));
             }
         };
         let place = self.at(server);
-        let is_amid_watch = of.standing.is_amid_watch(place)?;
+        of.standing.allows_waiting(place)?;
         let fabric = Rc::clone(&self.front.fabric);
         let server_name = fabric.service().name(place);
         if fabric.breaks(place) != breaks {
             // What it writes from now on is counted.
-            self.written.set(Written::Nowhere);
+            self.written.set(WrittenServers::Nowhere);
             return Err(broken(&server_name));
         }
         let is_cluster = of.standing.pool.is_cluster;
         if is_cluster && !self.front.holders().contains(&server) {
             return Err(format!("ERR weir: {name}: {server_name} has no slots"));
         }
-        let [takes, releases] = self.dedicated.wait(place, is_amid_watch);
-        let carry_out = |action| self.carry_out(action, CommandAtHand::default(), client);
-        takes.into_iter().for_each(carry_out);
         let mark = if is_cluster { Mark::NoFunctions } else { Mark::Message };
-        let route = Route::OwnWaiting(Affinity::Free);
-        let own = |bytes: &[u8]| Request { route, ..self.request_at(place, bytes) };
+        let own = |bytes: &[u8]| self.request_at(place, bytes);
         let joined = move |answers: &[Vec<u8>]| match Servers::breaks(&fabric, place) == breaks {
             true => answered(mark, answers, &server_name),
             false => join::error(&broken(&server_name)),
         };
         let mut parts: Vec<Request> = mark.requests().iter().map(|bytes| own(bytes)).collect();
         parts.push(own(of.command.bytes()));
-        client.ask_parts(parts, Rc::new(joined));
-        releases.into_iter().for_each(carry_out);
-        self.front.metrics.leased.inc();
-        Ok(())
+        let what = Question::Parts(parts, Rc::new(joined));
+        self.drive(AtHand::Question(what), client, |machine, out| {
+            machine.wait(place, out);
+            Ok::<(), &str>(())
+        })
     }
 }
 
@@ -196,14 +194,14 @@ mod tests {
 
     #[test]
     fn servers_that_were_written_to_are_told_apart() {
-        let one = Written::default().and(3, || 7);
+        let one = WrittenServers::default().and(3, || 7);
         let known = || unreachable!("it is asked once");
-        assert_eq!(one, Written::On { server: 3, breaks: 7 });
+        assert_eq!(one, WrittenServers::On { server: 3, breaks: 7 });
         assert_eq!(one.and(3, known), one);
-        assert_eq!(one.and(4, known), Written::OnSeveral);
-        assert_eq!(one.and(4, known).and(3, known), Written::OnSeveral);
-        assert_eq!(one.as_another().and(3, known), Written::AsAnother);
-        assert_eq!(Written::Nowhere.as_another(), Written::Nowhere);
+        assert_eq!(one.and(4, known), WrittenServers::OnSeveral);
+        assert_eq!(one.and(4, known).and(3, known), WrittenServers::OnSeveral);
+        assert_eq!(one.as_another().and(3, known), WrittenServers::AsAnother);
+        assert_eq!(WrittenServers::Nowhere.as_another(), WrittenServers::Nowhere);
     }
 
     #[test]

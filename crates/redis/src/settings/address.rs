@@ -18,7 +18,7 @@ pub struct AddressError {
 /// Where a server listens, and whether TLS is begun there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reached {
-    /// Where.
+    /// Where it takes connections.
     pub address: Address,
     /// It was written `rediss://`.
     pub tls: bool,

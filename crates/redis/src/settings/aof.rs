@@ -213,7 +213,7 @@ pub struct MasterSettings {
     /// Cluster also `+cluster|slots +cluster|info`.
     #[serde(default)]
     pub user: Option<String>,
-    /// Its password.
+    /// The password that Weir logs in with.
     #[serde(default)]
     pub password: Secret,
     /// A file whose first line is the password; read at start.

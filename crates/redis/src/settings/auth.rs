@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Auth {
-    /// Weir, by `[[redis.user]]`.
+    /// Weir does, by `[[redis.user]]`.
     #[default]
     Weir,
     /// A server, asked anew for each login: clients are the servers' own users.

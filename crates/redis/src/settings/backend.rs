@@ -1,4 +1,4 @@
-//! `[[redis.backend]]`: one server.
+//! `[[redis.backend]]`: a server, and how it is reached.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ pub struct BackendSettings {
     /// The user that Weir logs in as; without one, the password alone is sent.
     #[serde(default)]
     pub user: Option<String>,
-    /// Its password.
+    /// The password that Weir logs in with.
     #[serde(default)]
     pub password: Secret,
     /// A file whose first line is the password; read at start and at each reload.

@@ -63,7 +63,7 @@ pub struct PoolSettings {
     /// Who may log in, in place of all `[[redis.user]]`.
     #[serde(default)]
     pub user: Vec<UserSettings>,
-    /// Its servers.
+    /// The servers of the pool.
     pub backend: Vec<BackendSettings>,
 }
 

@@ -25,7 +25,7 @@ pub struct SentinelSettings {
     /// The user that Weir logs in to the Sentinels as; without one, the password alone is sent.
     #[serde(default)]
     pub user: Option<String>,
-    /// Its password.
+    /// The password that Weir logs in to the Sentinels with.
     #[serde(default)]
     pub password: Secret,
     /// A file whose first line is the password; read at start.

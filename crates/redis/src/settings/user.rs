@@ -14,9 +14,9 @@ use super::ReadFrom;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct UserSettings {
-    /// The name.
+    /// The name that the client logs in with.
     pub name: String,
-    /// The password.
+    /// The password that the client logs in with.
     #[serde(default)]
     pub password: Secret,
     /// The password's SHA-256 in hexadecimal, as `printf %s PASSWORD | sha256sum` prints it, so
@@ -47,7 +47,7 @@ pub struct UserSettings {
 pub struct BackendLogin {
     /// The name there; without one, the password alone is sent.
     pub user: Option<String>,
-    /// The password there.
+    /// The password at the servers.
     pub password: Secret,
 }
 

@@ -11,7 +11,7 @@ use crate::commands;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("redis.{at}: {what}")]
 pub struct SettingsError {
-    /// The key.
+    /// The key of the setting.
     pub at: String,
     /// What is wrong and what to write instead.
     pub what: String,

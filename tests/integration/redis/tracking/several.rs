@@ -179,6 +179,21 @@ fn a_client_that_tracks_before_several_servers_is_closed_where_any_of_them_is_lo
 }
 
 #[test]
+fn a_client_that_tracks_and_waits_at_one_server_is_closed_where_another_one_is_lost() {
+    let (servers, weir, keys) = three();
+    let mut of = tracking(&weir, "");
+    assert_eq!(of.ask(&["DEL", &keys[0]]), ":1");
+    of.say(&["BLPOP", &keys[0], "0"]);
+    let waits = || servers[0].client().line("INFO clients").contains("blocked_clients:1");
+    wait::until("it waits", wait::LONG, waits);
+    assert!(servers[2].client().line("CLIENT KILL TYPE normal").starts_with(':'));
+    let given_up = of.hear();
+    assert!(given_up.starts_with("-ERR weir: "), "{given_up}");
+    assert_eq!(of.hear(), LOST);
+    assert!(of.is_closed());
+}
+
+#[test]
 fn a_client_that_tracks_is_closed_where_keys_go_to_other_servers() {
     let mut servers = [Redis::start(), Redis::start()];
     let weir = weir(&servers.each_ref(), "eject = { failures = 1, retry = \"1s\" }", "");

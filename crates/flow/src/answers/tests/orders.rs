@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::Instant;
 
-use crate::answers::{Filled, Line, NotedAnswer, Place, Verdict};
+use crate::answers::{AnswerPlace, Filled, Line, NotedAnswer, Verdict};
 use crate::lane::{Event, Fate, Lane, Limits, Protocol, Step, What};
 
 /// A capital ends a reply; every other letter is a part of one.
@@ -30,7 +30,7 @@ enum By {
     Parts,
     /// A write on the client's lease.
     Lease,
-    /// The gateway.
+    /// The gateway itself, by words of its own.
     Gateway,
 }
 
@@ -62,7 +62,7 @@ const KILLED: u8 = b'!';
 /// A server's side of a lane, from which a connection goes to it.
 #[derive(Debug, Clone)]
 struct Server {
-    lane: Lane<Letters, Place>,
+    lane: Lane<Letters, AnswerPlace>,
     /// What it has answered and the lane has not read.
     wire: Vec<u8>,
 }
@@ -73,10 +73,10 @@ impl Server {
     }
 }
 
-/// What disturbs, once.
+/// What disturbs, once in a world.
 #[derive(Debug, Clone, Copy)]
 enum Disturbance {
-    /// A connection ends.
+    /// The connection of a lane ends.
     End(usize),
     /// A request takes too long, or is cancelled.
     GiveUp(usize),
@@ -89,7 +89,7 @@ struct World<'a> {
     requests: &'a [By],
     line: Line,
     servers: [Server; 3],
-    places: Vec<Place>,
+    places: Vec<AnswerPlace>,
     heard: Vec<u8>,
     /// What the gateway was told of each request.
     told: Vec<NotedAnswer>,
@@ -173,24 +173,24 @@ impl<'a> World<'a> {
         self.line.note(place, request as u64);
         self.places.push(place);
         for (part, lane) in by.lanes().iter().enumerate() {
-            self.push(Place { part: part as u32, ..place }, *lane);
+            self.push(AnswerPlace { part: part as u32, ..place }, *lane);
         }
         if by == By::Gateway {
             self.fill(place, &answer(request), true);
         }
     }
 
-    fn push(&mut self, place: Place, at: usize) {
+    fn push(&mut self, place: AnswerPlace, at: usize) {
         let lane = &mut self.servers[at].lane;
         lane.push(place, 1, Instant::now(), |out| out.push(place.request as u8)).unwrap();
     }
 
-    fn fill(&mut self, place: Place, bytes: &[u8], is_last: bool) -> Filled {
+    fn fill(&mut self, place: AnswerPlace, bytes: &[u8], is_last: bool) -> Filled {
         let heard = &mut self.heard;
         self.line.fill(place, bytes, is_last, |sent| heard.extend_from_slice(sent))
     }
 
-    fn give_up(&mut self, place: Place, words: u8) {
+    fn give_up(&mut self, place: AnswerPlace, words: u8) {
         let heard = &mut self.heard;
         let given_up = self.line.give_up(place, &[words], |sent| heard.extend_from_slice(sent));
         // A part of the answer was told.

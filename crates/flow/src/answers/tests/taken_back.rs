@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::Heard;
-use crate::answers::{Begun, Filled, Place};
+use super::LineClient;
+use crate::answers::{AnswerPlace, Begun, Filled};
 use crate::lane::Fate;
 
 /// Requests of each client.
@@ -11,7 +11,7 @@ const REQUESTS: usize = 4;
 
 #[test]
 fn what_is_behind_it_is_not_told() {
-    let mut client = Heard::new(0);
+    let mut client = LineClient::new(0);
     let (a, b, c) = (client.line.open(), client.line.open(), client.line.open());
     assert_eq!(client.take_back(b), Ok(()));
     assert_eq!([a, b, c].map(|place| client.line.is_held(place)), [false, false, true]);
@@ -38,7 +38,7 @@ fn what_is_behind_it_is_not_told() {
 
 #[test]
 fn what_was_answered_or_cleared_is_not_taken_back() {
-    let mut client = Heard::new(0);
+    let mut client = LineClient::new(0);
     let (a, b) = (client.line.open(), client.line.open());
     assert_eq!(client.fill(a, "a.", true), Filled::Taken);
     assert_eq!(client.take_back(a), Ok(()), "it was answered");
@@ -56,7 +56,7 @@ fn what_was_answered_or_cleared_is_not_taken_back() {
 
 /// What its server says to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum ServerReply {
     Answer,
     /// That it is to be asked again, once.
     Again,
@@ -68,8 +68,8 @@ enum Said {
 
 /// One lane, what of a client is on it, and what the client asks again once nothing is.
 struct OneLane {
-    client: Heard,
-    lane: VecDeque<(Place, usize)>,
+    client: LineClient,
+    lane: VecDeque<(AnswerPlace, usize)>,
     again: VecDeque<usize>,
     is_closed: bool,
 }
@@ -80,22 +80,22 @@ impl OneLane {
         self.lane.push_back((place, request));
     }
 
-    fn hear(&mut self, said: Said) {
+    fn hear(&mut self, said: ServerReply) {
         let Some((place, request)) = self.lane.pop_front() else { return };
         let is_held = self.client.line.is_held(place);
         match said {
-            Said::Answer if !is_held => {
+            ServerReply::Answer if !is_held => {
                 assert_eq!(self.client.fill(place, &format!("{request}."), true), Filled::Taken);
             }
-            Said::Answer | Said::Again => {
+            ServerReply::Answer | ServerReply::Again => {
                 let letter = request.to_string();
                 let expected = if is_held { Filled::Held } else { Filled::Taken };
                 assert_eq!(self.client.fill(place, "", false), expected);
                 assert_eq!(self.client.take_back(place), Ok(()), "{letter}");
                 self.again.push_back(request);
             }
-            Said::Piece | Said::Nothing => {
-                if said == Said::Piece {
+            ServerReply::Piece | ServerReply::Nothing => {
+                if said == ServerReply::Piece {
                     self.client.fill(place, "+", false);
                 }
                 self.lane.push_front((place, request));
@@ -104,7 +104,7 @@ impl OneLane {
         }
     }
 
-    /// The connection ends.
+    /// Its connection ends, with all that is on it.
     fn end(&mut self) {
         for (place, request) in std::mem::take(&mut self.lane) {
             use crate::answers::Verdict;
@@ -128,14 +128,15 @@ impl OneLane {
 /// closed amid one.
 #[test]
 fn each_is_answered_once_and_in_order_whatever_the_server_says() {
-    const ALL: [Said; 4] = [Said::Answer, Said::Again, Said::Piece, Said::Nothing];
+    const ALL: [ServerReply; 4] =
+        [ServerReply::Answer, ServerReply::Again, ServerReply::Piece, ServerReply::Nothing];
     for (case, ahead) in (0..ALL.len().pow(REQUESTS as u32))
         .flat_map(|case| (1..=REQUESTS).map(move |ahead| (case, ahead)))
     {
-        let said: Vec<Said> =
+        let said: Vec<ServerReply> =
             (0..REQUESTS as u32).map(|at| ALL[case / ALL.len().pow(at) % ALL.len()]).collect();
         let mut world = OneLane {
-            client: Heard::new(0),
+            client: LineClient::new(0),
             lane: VecDeque::new(),
             again: VecDeque::new(),
             is_closed: false,
@@ -155,7 +156,7 @@ fn each_is_answered_once_and_in_order_whatever_the_server_says() {
                 }
                 continue;
             }
-            world.hear(says.next().unwrap_or(Said::Answer));
+            world.hear(says.next().unwrap_or(ServerReply::Answer));
         }
         let heard = String::from_utf8(std::mem::take(&mut world.client.heard)).unwrap();
         let whole: String = (0..REQUESTS).map(|request| format!("{request}.")).collect();

@@ -139,14 +139,11 @@ impl ClientStanding {
         }
     }
 
-    /// Whether what waits for others at a place does so on the connection where keys are watched.
-    pub(in crate::session) fn is_amid_watch(&self, at: usize) -> Result<bool, &'static str> {
+    /// That a command may wait for others at a place: not beside keys that are watched elsewhere.
+    pub(in crate::session) fn allows_waiting(&self, at: usize) -> Result<(), &'static str> {
         match self.transaction {
-            TransactionStanding::Watching { place } if place != at => {
-                self.allows(Change::Server).map(|()| false)
-            }
-            TransactionStanding::Watching { .. } => Ok(true),
-            TransactionStanding::None | TransactionStanding::Begun => Ok(false),
+            TransactionStanding::Watching { place } if place != at => self.allows(Change::Server),
+            _ => Ok(()),
         }
     }
 

@@ -1,6 +1,9 @@
 //! Each arm of the way of a command, and what is refused while something holds.
 
-use wire::resp::{CommandFrame, Commands, Limits};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use wire::resp::{CommandFrame, Commands, Limits, put_command};
 
 use super::*;
 use crate::commands::{Kind, Split, find};
@@ -281,9 +284,8 @@ fn what_a_client_holds_is_not_lost_by_what_it_says() {
 
 #[test]
 fn what_waits_for_others_is_where_keys_are_watched() {
-    assert_eq!(PLAIN.is_amid_watch(1), Ok(false));
-    assert_eq!(WATCHING.is_amid_watch(3), Ok(true));
-    assert!(WATCHING.is_amid_watch(4).is_err());
+    assert!(PLAIN.allows_waiting(1).is_ok() && WATCHING.allows_waiting(3).is_ok());
+    assert!(WATCHING.allows_waiting(4).is_err());
 }
 
 #[test]
@@ -315,4 +317,73 @@ fn a_large_value_passes_what_every_command_passes() {
     assert!(!may_stream(&facts(b"GETSET", false), 4, &PLAIN), "it has too many arguments");
     assert!(!may_stream(&facts(b"MSET", false), 3, &PLAIN), "it may have several keys");
     assert!(!may_stream(&facts(b"NONE", false), 3, &PLAIN), "it is not listed");
+}
+
+/// A command of each way, and some that are none.
+const LINES: [&str; 24] = [
+    "GET k",
+    "SET k v",
+    "SET k",
+    "APPEND k v",
+    "LPUSH k a b",
+    "GETSET k v",
+    "XADD s * f v",
+    "XREAD STREAMS s 0",
+    "BLPOP k 0",
+    "MGET a b",
+    "MSET a 1 b 2",
+    "KEYS *",
+    "SCAN 0",
+    "PING",
+    "ECHO x",
+    "MULTI",
+    "EXEC",
+    "WATCH k",
+    "CLIENT ID",
+    "CLIENT TRACKING ON",
+    "SCRIPT LOAD x",
+    "JSON.GET k",
+    "SHUTDOWN",
+    "RESET",
+];
+
+proptest! {
+    /// And no beginning of a command goes to a server by itself where the whole would not go there
+    /// as a write of one key.
+    #[test]
+    fn a_command_goes_its_way_wherever_its_bytes_are_cut(
+        line in select(&LINES[..]),
+        standing in select(vec![PLAIN, SEVERAL, CLUSTER, BEGUN, WATCHING, TRACKING, IN_MODE]),
+        is_taken_away: bool,
+        cuts in vec(any::<Index>(), 0..4),
+    ) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut bytes = Vec::new();
+        put_command(&mut bytes, words.iter());
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| 1 + cut.index(bytes.len() - 1)).collect();
+        ends.sort_unstable();
+        let whole = said(line, is_taken_away, standing);
+        let mut commands = Commands::default();
+        for end in ends {
+            let begun = &bytes[..end];
+            let cut = commands.cut(begun, &Limits::default()).unwrap();
+            prop_assert!(matches!(cut, CommandFrame::More), "{end}: {cut:?}");
+            let coming = commands.coming(begun).filter(|of| of.total.is_some());
+            let Some(coming) = coming else { continue };
+            let command = &coming.command;
+            let spec = command.get(0).and_then(find);
+            let facts = CommandFacts { spec, command, is_for_admins: false, is_taken_away };
+            if may_stream(&facts, coming.args, &standing) {
+                let is_write =
+                    matches!(whole, Ok(Dispatch::Listed { route: CommandRoute::Write, .. }));
+                prop_assert!(is_write, "{line}: {whole:?}");
+            }
+        }
+        let cut = commands.cut(&bytes, &Limits::default()).unwrap();
+        prop_assert!(matches!(cut, CommandFrame::Command(len) if len == bytes.len()));
+        let command = &commands.command(&bytes);
+        let spec = find(command.name());
+        let facts = CommandFacts { spec, command, is_for_admins: false, is_taken_away };
+        prop_assert_eq!(dispatch(&facts, &standing), whole);
+    }
 }

@@ -1,13 +1,14 @@
-//! A server's side of a connection that one client has for itself: redis.io, "Transactions".
+//! A server's side of a connection that one client has for itself: redis.io, "Transactions" and
+//! "Client-side caching".
 
 use std::collections::VecDeque;
 
-use flow::answers::Place;
+use flow::answers::AnswerPlace;
 
 /// A command on its way to a server, and the place of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Message {
-    pub place: Place,
+    pub place: AnswerPlace,
     pub words: Words,
 }
 
@@ -20,15 +21,27 @@ pub enum Words {
     Exec(usize),
     Discard,
     Unwatch,
+    /// Anything outside of a transaction, that waits for others or not.
+    Plain(usize),
+    Track,
+    Untrack,
+    Caching,
 }
 
-/// What an `EXEC` has run.
+/// What a server has done.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Run {
-    pub exec: usize,
-    pub steps: Vec<usize>,
-    /// Each `WATCH` that held.
-    pub watched: Vec<usize>,
+pub enum Deed {
+    /// It has run a transaction.
+    Run {
+        exec: usize,
+        steps: Vec<usize>,
+        /// Each `WATCH` that held.
+        watched: Vec<usize>,
+        /// `CLIENT CACHING` held for it.
+        caches: bool,
+    },
+    /// It has run a command outside of one.
+    Plain { number: usize, caches: bool },
 }
 
 /// A connection that the client has for itself.
@@ -37,21 +50,36 @@ pub struct Connection {
     /// What the server has not read.
     pub sent: VecDeque<Message>,
     /// What the client has not heard.
-    pub answered: VecDeque<(Place, &'static str)>,
+    pub answered: VecDeque<(AnswerPlace, &'static str)>,
     /// What the server has queued, once `MULTI` was said.
     queued: Option<Vec<usize>>,
     watched: Vec<usize>,
     /// A key that is watched was changed.
     is_dirty: bool,
+    tracks: bool,
+    /// `CLIENT CACHING` holds for what is next.
+    caches: bool,
 }
 
 impl Connection {
-    /// The server takes what comes next, and refuses it if that is a `WATCH` and `refuses`; what it
-    /// has run.
-    pub fn serve(&mut self, refuses: &mut bool) -> Option<Run> {
+    /// One by which keys are tracked.
+    pub fn tracking() -> Self {
+        Self { tracks: true, ..Self::default() }
+    }
+
+    /// The server takes what comes next, and refuses it if that is one that it may refuse and
+    /// `refuses`; what it has done.
+    pub fn serve(&mut self, refuses: &mut bool) -> Option<Deed> {
         let Message { place, words } = self.sent.pop_front()?;
-        let (answer, run) = match words {
-            Words::Watch(_) if std::mem::take(refuses) => ("-no", None),
+        let may_refuse = matches!(words, Words::Watch(_) | Words::Track | Words::Caching);
+        let is_refused = may_refuse && std::mem::take(refuses);
+        let is_within = self.queued.is_some();
+        // Behind a command of CLIENT, and within a transaction, it holds still.
+        let is_client = matches!(words, Words::Track | Words::Untrack | Words::Caching);
+        let caches = self.caches;
+        self.caches &= is_client || is_within || words == Words::Multi;
+        let (answer, deed) = match words {
+            _ if is_refused => ("-no", None),
             Words::Watch(number) => {
                 self.watched.push(number);
                 ("+ok", None)
@@ -68,14 +96,15 @@ impl Connection {
             Words::Exec(exec) => {
                 let steps = self.queued.take().expect("EXEC without MULTI");
                 let watched = std::mem::take(&mut self.watched);
+                self.caches = false;
                 match std::mem::take(&mut self.is_dirty) {
                     true => ("+none", None),
-                    false => ("+run", Some(Run { exec, steps, watched })),
+                    false => ("+run", Some(Deed::Run { exec, steps, watched, caches })),
                 }
             }
             Words::Discard if self.queued.is_none() => ("-none", None),
             Words::Discard => {
-                self.queued = None;
+                (self.queued, self.caches) = (None, false);
                 self.forget();
                 ("+ok", None)
             }
@@ -83,9 +112,26 @@ impl Connection {
                 self.forget();
                 ("+ok", None)
             }
+            Words::Plain(number) => {
+                assert_eq!(self.queued, None, "it is queued");
+                ("+plain", Some(Deed::Plain { number, caches }))
+            }
+            Words::Track => {
+                self.tracks = true;
+                ("+ok", None)
+            }
+            Words::Untrack => {
+                (self.tracks, self.caches) = (false, false);
+                ("+ok", None)
+            }
+            Words::Caching if !self.tracks => ("-no", None),
+            Words::Caching => {
+                self.caches = true;
+                ("+ok", None)
+            }
         };
         self.answered.push_back((place, answer));
-        run
+        deed
     }
 
     fn forget(&mut self) {
@@ -102,8 +148,8 @@ impl Connection {
         self.sent.is_empty() && self.answered.is_empty()
     }
 
-    /// Whether nothing of its client is left at the server.
-    pub fn is_as_new(&self) -> bool {
+    /// Whether nothing of a transaction of its client is left at the server.
+    pub fn is_without_transaction(&self) -> bool {
         self.queued.is_none() && self.watched.is_empty()
     }
 }

@@ -18,7 +18,7 @@ const NO_REDIRECT: &str = "ERR weir: CLIENT TRACKING with REDIRECT is refused: H
 
 /// Which keys a client is told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Mode {
+pub(in crate::session) enum Mode {
     /// Those that it reads.
     #[default]
     Reads,
@@ -32,8 +32,8 @@ pub(super) enum Mode {
 
 /// How a client is told of keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Options {
-    pub(super) mode: Mode,
+pub(in crate::session) struct Options {
+    pub(in crate::session) mode: Mode,
     /// It is not told of what it changes itself.
     noloop: bool,
     /// Of [`Mode::Broadcast`]; they stay until tracking ends.
@@ -42,7 +42,7 @@ pub(super) struct Options {
 
 /// What one `CLIENT TRACKING ON` wants.
 #[derive(Debug, PartialEq, Eq, Default)]
-pub(super) struct Wanted {
+pub(in crate::session) struct TrackingRequest {
     is_broadcast: bool,
     opts_in: bool,
     opts_out: bool,
@@ -51,11 +51,11 @@ pub(super) struct Wanted {
 }
 
 /// Reads `CLIENT TRACKING`; `None`: nothing is to be told any more.
-pub(super) fn read(command: &Command<'_>) -> Result<Option<Wanted>, String> {
+pub(in crate::session) fn read(command: &Command<'_>) -> Result<Option<TrackingRequest>, String> {
     let is = |at: usize, word: &str| {
         command.get(at).is_some_and(|of| of.eq_ignore_ascii_case(word.as_bytes()))
     };
-    let mut wanted = Wanted::default();
+    let mut wanted = TrackingRequest::default();
     let mut at = 3;
     while at < command.len() {
         let next = command.get(at + 1);
@@ -80,9 +80,9 @@ pub(super) fn read(command: &Command<'_>) -> Result<Option<Wanted>, String> {
     }
 }
 
-impl Wanted {
+impl TrackingRequest {
     /// How the client is told from now on, with how it was before.
-    pub(super) fn after(&self, before: Option<&Options>) -> Result<Options, String> {
+    pub(in crate::session) fn after(&self, before: Option<&Options>) -> Result<Options, String> {
         self.check(before).map_err(str::to_owned)?;
         let mut prefixes = before.map(|of| of.prefixes.clone()).unwrap_or_default();
         if self.is_broadcast {
@@ -154,7 +154,7 @@ impl Wanted {
     }
 
     /// The same for a server.
-    pub(super) fn command(&self) -> Vec<u8> {
+    pub(in crate::session) fn command(&self) -> Vec<u8> {
         let mut words: Vec<&[u8]> = vec![b"CLIENT", b"TRACKING", b"ON"];
         let all: [(bool, &[u8]); 4] = [
             (self.is_broadcast, b"BCAST"),
@@ -172,7 +172,7 @@ impl Wanted {
 
 impl Options {
     /// Whether `CLIENT CACHING` may say this now.
-    pub(super) fn check_caching(&self, word: &[u8]) -> Result<(), String> {
+    pub(in crate::session) fn check_caching(&self, word: &[u8]) -> Result<(), String> {
         let words = match () {
             () if word.eq_ignore_ascii_case(b"YES") => match self.mode {
                 Mode::OptIn => return Ok(()),
@@ -188,7 +188,7 @@ impl Options {
     }
 
     /// `CLIENT CACHING` for a server; [`check_caching`](Self::check_caching) allows no other.
-    pub(super) fn caching(&self) -> Vec<u8> {
+    pub(in crate::session) fn caching(&self) -> Vec<u8> {
         let word = if self.mode == Mode::OptIn { "YES" } else { "NO" };
         let mut out = Vec::new();
         put_command(&mut out, ["CLIENT", "CACHING", word].iter());
@@ -210,13 +210,18 @@ impl Options {
     }
 
     /// `CLIENT TRACKINGINFO`, with [`flags`](Self::flags).
-    pub(super) fn put_info(&self, is_caching: bool, version: Version, out: &mut Vec<u8>) {
+    pub(in crate::session) fn put_info(
+        &self,
+        is_caching: bool,
+        version: Version,
+        out: &mut Vec<u8>,
+    ) {
         put_info(&self.flags(is_caching), 0, &self.prefixes, version, out);
     }
 }
 
 /// `CLIENT TRACKINGINFO` of a client that is told of nothing.
-pub(super) fn put_off(version: Version, out: &mut Vec<u8>) {
+pub(in crate::session) fn put_off(version: Version, out: &mut Vec<u8>) {
     put_info(&["off"], -1, &BTreeSet::new(), version, out);
 }
 
@@ -244,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    fn said(line: &str) -> Result<Option<Wanted>, String> {
+    fn said(line: &str) -> Result<Option<TrackingRequest>, String> {
         let (mut commands, bytes) = (Commands::default(), format!("CLIENT TRACKING {line}\r\n"));
         let cut = commands.cut(bytes.as_bytes(), &Limits::default()).unwrap();
         assert!(matches!(cut, CommandFrame::Command(_)));
