@@ -31,7 +31,7 @@ use crate::server::{CancelKey, Dialled};
 use account::Account;
 
 pub use record::{Key, Record, ServerState};
-pub use settle::{RefusedSetting, gives_rights, is_refused_for_good};
+pub use settle::{RefusedSetting, is_refused_for_good};
 
 /// Of an outgoing buffer's memory so much is kept while nothing is in it.
 const KEPT: usize = 16 * 1024;
@@ -328,21 +328,43 @@ impl Connection {
                 self.broken = true;
                 return Poll::Ready(Ok(false));
             }
-            self.backend.heard(Instant::now());
+            let now = Instant::now();
+            self.backend.heard(now);
             let heard = if self.rest.is_empty() {
-                self.hear(read.filled(), on)
+                self.hear(read.filled(), now, on)
             } else {
                 self.rest.extend_from_slice(read.filled());
                 let joined = std::mem::take(&mut self.rest);
-                self.hear(&joined, on)
+                self.hear(&joined, now, on)
             };
             Poll::Ready(heard.map(|()| true).map_err(io::Error::other))
         })
     }
 
-    /// The answers under way, and what they change.
-    pub fn parts(&mut self) -> (&mut Script, Known<'_>) {
+    /// What is written for the server, and what a client's messages change beside.
+    pub fn output(&mut self) -> (ServerOutput<'_>, LeasedState<'_>) {
+        let output = ServerOutput {
+            script: &mut self.script,
+            out: &mut self.out,
+            sent: self.sent,
+            prepared: &mut self.prepared,
+            status: self.status,
+        };
+        let state = LeasedState {
+            leaves: &mut self.leaves,
+            has_local_buffers: &mut self.has_local_buffers,
+            drew: &mut self.drew,
+            broken: &mut self.broken,
+            record: &self.record,
+            own: &mut self.own,
+        };
+        (output, state)
+    }
+
+    /// The answers under way, and what they change, at this time.
+    pub fn parts(&mut self, now: Instant) -> (&mut Script, Known<'_>) {
         let known = Known {
+            now,
             prepared: &mut self.prepared,
             reported: &mut self.reported,
             status: &mut self.status,
@@ -361,9 +383,10 @@ impl Connection {
     fn hear(
         &mut self,
         bytes: &[u8],
+        now: Instant,
         on: &mut impl FnMut(&mut Known, Heard<'_>),
     ) -> Result<(), Unasked> {
-        let (script, mut known) = self.parts();
+        let (script, mut known) = self.parts(now);
         let taken = script.hear(bytes, &mut |heard| {
             known.note(&heard);
             on(&mut known, heard);
@@ -374,8 +397,46 @@ impl Connection {
     }
 }
 
+/// What is written for a server.
+pub struct ServerOutput<'a> {
+    /// The answers that are under way.
+    pub script: &'a mut Script,
+    /// What is to be sent.
+    pub out: &'a mut Vec<u8>,
+    /// So many bytes at the start of `out` were sent.
+    pub sent: usize,
+    /// The statements that are prepared there.
+    pub prepared: &'a mut Prepared,
+    /// What ReadyForQuery said last.
+    pub status: Status,
+}
+
+/// What a client's messages change of its connection, beside what is written.
+pub struct LeasedState<'a> {
+    /// What its clients may have left on it.
+    pub leaves: &'a mut Leaves,
+    /// A client may have used temporary tables.
+    pub has_local_buffers: &'a mut bool,
+    /// They may have drawn from sequences.
+    pub drew: &'a mut bool,
+    /// It must not be used again.
+    pub broken: &'a mut bool,
+    /// What the console shows of it.
+    pub record: &'a Record,
+    own: &'a mut VecDeque<Own>,
+}
+
+impl LeasedState<'_> {
+    /// A statement of Weir's own was written for the server.
+    pub fn asks(&mut self) {
+        self.own.push_back(Own::Statement);
+    }
+}
+
 /// What a server's words change in what is known of it.
 pub struct Known<'a> {
+    /// When they came.
+    pub now: Instant,
     /// The statements prepared on it.
     pub prepared: &'a mut Prepared,
     /// The settings that the server reports.

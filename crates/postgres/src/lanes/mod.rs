@@ -15,7 +15,7 @@ mod ticket;
 pub use editing::Editing;
 pub use flow::lanes::{Limits, Load, Need, Norm, RequestUnderWay, Room, Upkeep};
 pub use group::{Group, Key, Known, Lane, Picked, is_to_cancel};
-pub use ticket::{Attendant, Needs, Ticket, Told, is_for_another};
+pub use ticket::{Attendant, Needs, Ticket, Told};
 use wire::postgres::reply::{Run, Scanner};
 
 /// Where replies end, for [`flow::lane`].

@@ -14,31 +14,19 @@ use super::group::{Known, Lane};
 use super::{Editing, RequestUnderWay};
 use crate::client::{AHEAD_MAX, Again, Client, Repeat};
 use crate::database::Database;
+use crate::pipeline::elsewhere::{CHANGED, is_for_another};
 use crate::pipeline::round::{Round, messages};
 use crate::pipeline::script::Heard;
 use crate::plan::Plan;
 use crate::slow::{self, Slow};
 
-/// SQLSTATEs after which a read is asked again elsewhere, when nothing of its reply was told: the
-/// server is read-only, in recovery, shutting down or starting.
-const ELSEWHERE: [&[u8]; 5] = [b"25006", b"40001", b"57P01", b"57P02", b"57P03"];
 /// After these the statement is prepared again: it is not there, or is there already.
 const ANEW: [&[u8]; 2] = [b"26000", b"42P05"];
-/// The statement's result has changed (`cached plan must not change result type`). A client that
-/// has prepared it before that has to hear of it, since it may remember what the result was; for
-/// one that prepares it in this very round it is prepared again.
-const CHANGED: &[u8] = b"0A000";
 const CANCELLED: &[u8] = b"57014";
 /// A reply on a lane on which a cancel is under way is kept up to this size.
 const KEPT_MAX: usize = 1024 * 1024;
 /// How often one statement is asked again.
 const ATTEMPTS_MAX: u8 = 3;
-
-/// Whether a read that failed so, before anything of its reply was told, is for another server.
-/// Some reads (0A000) a standby does not do.
-pub fn is_for_another(code: &[u8], is_replica: bool) -> bool {
-    ELSEWHERE.contains(&code) || (is_replica && code == CHANGED)
-}
 
 /// A request's companion.
 pub struct Ticket {

@@ -67,6 +67,15 @@ pub struct Found {
     pub binds: u64,
 }
 
+impl Found {
+    /// Adds what another has counted.
+    pub fn add_counts(&mut self, other: &Self) {
+        self.parses.0 += other.parses.0;
+        self.parses.1 += other.parses.1;
+        self.binds += other.binds;
+    }
+}
+
 impl Composer<'_> {
     /// Appends a round of the extended protocol and what will be answered.
     ///

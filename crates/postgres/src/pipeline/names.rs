@@ -42,6 +42,7 @@ pub struct Limits {
 
 /// What a name stands for.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 struct Slot {
     named: Option<Named>,
     /// The number of its last change.
@@ -50,6 +51,7 @@ struct Slot {
 
 /// A change of a name that is not answered, or may still have to be undone.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 struct Change {
     name: Box<[u8]>,
     former: Option<Named>,
@@ -63,6 +65,7 @@ struct Change {
 
 /// A client's prepared statements by its own names; the unnamed one has the empty name.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Names {
     unnamed: Slot,
     named: HashMap<Box<[u8]>, Slot>,
@@ -380,6 +383,27 @@ pub fn name_in(message: Frame<'_>) -> Option<&[u8]> {
             Target::Portal(_) => None,
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+impl Names {
+    /// All that counts for what follows, by numbers that do not depend on what came before.
+    pub fn fingerprint(&self, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash as _;
+        let number = |named: &Option<Named>| named.as_ref().map(|named| named.statement.number);
+        let age = |change: u64| change.checked_sub(self.first);
+        let mut slots: Vec<_> = self.named.iter().collect();
+        slots.sort_by_key(|(name, _)| *name);
+        for (name, slot) in slots {
+            (name, number(&slot.named), age(slot.last)).hash(hasher);
+        }
+        (number(&self.unnamed.named), age(self.unnamed.last)).hash(hasher);
+        for change in &self.changes {
+            let (before, next) = (age(change.before), age(change.next));
+            (&change.name, number(&change.former), before, next, change.is_undone).hash(hasher);
+        }
+        (self.heard, age(self.round), self.bytes).hash(hasher);
     }
 }
 

@@ -31,6 +31,7 @@ const CLOSE_COMPLETE: [u8; HEADER] = [b'3', 0, 0, 0, 4];
 
 /// The answers under way on one server connection, or of one request in a lane.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Script {
     expected: VecDeque<Expect>,
     /// Bytes that are still to come of the message that has begun.
@@ -105,6 +106,11 @@ impl Script {
     /// the last Sync.
     pub fn closes_all(&mut self) -> bool {
         !std::mem::replace(&mut self.all_closed, true)
+    }
+
+    /// Whether what stands first is answered here, of which no server was asked.
+    pub fn has_invented(&self) -> bool {
+        self.remaining == 0 && self.invents()
     }
 
     /// Answers what stands first and no server was asked.

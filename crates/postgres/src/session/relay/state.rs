@@ -14,7 +14,6 @@ use crate::pipeline::study::Study;
 use crate::session::listen::Confirming;
 
 /// A client beside its server connection.
-#[derive(Debug, Default)]
 pub(in crate::session) struct Relay {
     /// What the two are in the middle of.
     pub(in crate::session) lease: Lease,
@@ -24,8 +23,12 @@ pub(in crate::session) struct Relay {
     pub(super) elsewhere: Option<Round>,
     /// What the client's next message is, where it is long.
     pub(super) study: Study,
-    /// A LISTEN that the server does not get.
-    pub(in crate::session) confirming: Confirming,
+    /// A channel that is to be joined for the client.
+    pub(super) joins: Option<Box<str>>,
+    /// The channel that is joined, while nobody knows whether a server listens there.
+    pub(super) confirming: Option<Confirming>,
+    /// When messages of the client went out last.
+    pub(super) fed_at: Instant,
     /// A statement that changes the catalogue went out, and its transaction has not ended.
     pub(super) unsettled: Option<Unsettled>,
     /// What the client's rounds are counted by.
@@ -44,10 +47,9 @@ pub(super) struct Tally {
 }
 
 impl Relay {
-    /// Of a client whose first round wants a server since `wanted`, and could be asked elsewhere as
-    /// `request`.
+    /// Of a client whose first round wants a server since `wanted`.
     pub(super) fn new(
-        request: Option<Round>,
+        lease: Lease,
         wanted: Instant,
         server: &Connection,
         latencies: Rc<BackendLatencies>,
@@ -57,12 +59,17 @@ impl Relay {
             on_replica: server.backend.standing() == Standing::Replica,
             latencies: Some(latencies),
         };
-        Self { lease: Lease::new(request), tally, ..Self::default() }
-    }
-
-    /// Whether a round is going out, in front of what is in the inbox.
-    pub(in crate::session) fn is_sending(&self) -> bool {
-        self.sending.is_some()
+        Self {
+            lease,
+            sending: None,
+            elsewhere: None,
+            study: Study::Nothing,
+            joins: None,
+            confirming: None,
+            fed_at: wanted,
+            unsettled: None,
+            tally,
+        }
     }
 
     /// The round that is to be looked at once more, if there is one.
@@ -71,7 +78,7 @@ impl Relay {
     }
 
     /// Whether the client's next message may go out before what went out is answered.
-    pub(super) fn takes_more(&self, pinned: bool, server: &Connection) -> bool {
-        self.lease.takes_more(pinned, server.script.takes_data())
+    pub(super) fn takes_more(&self, server: &Connection) -> bool {
+        self.lease.takes_more(server.script.takes_data())
     }
 }
