@@ -8,6 +8,7 @@
 //! it is from then on; [`Session::way`] says where it goes; `ride` puts it on a lane, `lease` gets
 //! a server connection and `relay`s, `begin` answers what needs no server yet.
 
+mod ahead;
 mod batch;
 mod begin;
 mod environment;
@@ -26,7 +27,6 @@ mod study;
 mod told;
 mod way;
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ use wire::postgres::{Refusal, sqlstate};
 
 use crate::backends::LastWrite;
 use crate::batches::Lines;
-use crate::client::{Client, Repeat};
+use crate::client::Client;
 use crate::database::Database;
 use crate::lanes::Lane;
 use crate::notify::Listener;
@@ -51,6 +51,7 @@ use crate::pipeline::summary::is_unsure;
 use crate::plan::Plan;
 use crate::settings::{Mode, Route};
 use crate::worker::{Front, SessionTarget};
+use ahead::RoundsAhead;
 use begin::Begun;
 use environment::Environment;
 use options::Options;
@@ -104,11 +105,8 @@ pub struct Session {
     /// Where its statements go, where the client or the configuration says so.
     route: Option<Route>,
     environment: Environment,
-    /// What is to be asked again, in front of what the client has sent since.
-    repeats: VecDeque<Repeat>,
-    /// A round that was cut and waits for its turn, in front of what is in the inbox. In a box, for
-    /// few clients have one.
-    next: Option<Box<Round>>,
+    /// Rounds in front of what is in the inbox.
+    ahead: RoundsAhead,
     /// Bytes of the client that are not dealt with.
     inbox: Vec<u8>,
     /// What they take of the memory that all clients have for that, beyond a little that counts for
@@ -156,8 +154,7 @@ impl Session {
         Self {
             has_joined: false,
             route: options.route,
-            repeats: VecDeque::new(),
-            next: None,
+            ahead: RoundsAhead::default(),
             inbox: Vec::new(),
             held: front.shared.held.none(),
             begun: None,
@@ -207,7 +204,7 @@ impl Session {
                 self.settled().await;
                 Box::pin(self.ask_again()).await?;
             }
-            while (self.next.is_some() || !self.inbox.is_empty()) && !self.client.has_repeats() {
+            while (!self.ahead.is_empty() || !self.inbox.is_empty()) && !self.client.has_repeats() {
                 self.tell_mail()?;
                 if !self.step().await? {
                     break;
@@ -289,15 +286,17 @@ impl Session {
         let goes_beside = matches!(way, Way::Ride(_)) && self.begun.is_none();
         if in_flight > 0 && !goes_beside {
             // What comes before it is answered first.
-            self.next = Some(Box::new(round));
+            self.ahead.wait(round);
             self.settled().await;
             return Ok(true);
         }
         if in_flight >= IN_FLIGHT_MAX {
-            self.next = Some(Box::new(round));
+            self.ahead.wait(round);
             return Ok(false);
         }
-        self.next = self.go(round, way).await?.map(Box::new);
+        if let Some(round) = self.go(round, way).await? {
+            self.ahead.wait(round);
+        }
         Ok(true)
     }
 
@@ -330,7 +329,7 @@ impl Session {
             Err(cut) => return Looked::NoRound(cut),
         };
         if self.client.in_flight() > 0 && is_unsure(round.bytes(), &self.client.names()) {
-            self.next = Some(Box::new(round));
+            self.ahead.wait(round);
             return Looked::Unsure;
         }
         let way = self.way(&mut round);
@@ -340,9 +339,9 @@ impl Session {
     /// The round that waits for its turn, or else what is cut from the start of the inbox; what is
     /// no round stays there, and so does one that goes out as it comes.
     fn next_round(&mut self) -> Result<Round, Cut> {
-        if let Some(mut round) = self.next.take() {
+        if let Some(mut round) = self.ahead.next() {
             round.came = Instant::now();
-            return Ok(*round);
+            return Ok(round);
         }
         match round::cut(&self.inbox, self.front.settings().max_message.len()) {
             Cut::Query(len) => Ok(Round::query(self.take(len), Instant::now())),

@@ -24,12 +24,13 @@ use crate::pipeline::lease::incoming::ClientStream;
 use crate::pipeline::lease::machine::Lease;
 use crate::pipeline::lease::restore::RestoreStep;
 use crate::pipeline::lease::transaction::Transaction;
-use crate::pipeline::round::{OutgoingRound, Round};
+use crate::pipeline::round::Round;
 use crate::pipeline::study::Study;
 use crate::settings::{Mode, Route};
 pub(super) use ends::OUTCOME_UNKNOWN;
 use last_values::kept;
 pub(super) use state::Relay;
+use state::RoundInFront;
 use turn::Turn;
 
 /// Turns in a row before the worker's other clients have theirs.
@@ -55,13 +56,13 @@ impl Session {
         let mut relay = Relay::new(lease, round.came, server, latencies);
         self.own_from_start(&mut relay, server);
         self.begin_there(&mut relay, server, &mut round);
-        relay.sending = OutgoingRound::new(round);
+        relay.in_front = RoundInFront::new(round);
         let end = self.turns(&mut relay, server).await;
         self.pinned = relay.lease.is_pinned;
         self.has_ended = relay.lease.client == ClientStream::Ended;
         // A round without its Sync is undone with its connection, and kept by any next message.
         server.broken |= end.is_err() && !relay.lease.is_quiet();
-        end.map(|()| relay.left_over())
+        end.map(|()| relay.in_front.into_rest())
     }
 
     /// The server hears of the transaction that the client has begun, in front of its round.
@@ -149,7 +150,7 @@ impl Session {
             }
             self.own_once_pinned(relay, server);
         }
-        relay.elsewhere.is_some() && server.script.is_idle()
+        relay.in_front.is_handed_over() && server.script.is_idle()
     }
 
     /// Answers what no server is asked, where that comes first.

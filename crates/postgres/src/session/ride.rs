@@ -69,11 +69,12 @@ impl Session {
     /// Asks again what got no answer: one after the other, each on a lane where its statement is
     /// only to be prepared anew, else on the primary. What the client sent after them waits.
     pub(super) async fn ask_again(&mut self) -> Result<(), End> {
-        self.repeats = self.client.repeats();
-        self.front.shared.metrics.repeated.add(self.repeats.len() as u64);
+        let repeats = self.client.repeats();
+        self.front.shared.metrics.repeated.add(repeats.len() as u64);
+        self.ahead.ask_again(repeats.into_iter());
         // In a transaction each is asked of a server: what fails there fails it.
         let within = self.begun.is_some();
-        while let Some(Repeat { mut round, again }) = self.repeats.pop_front() {
+        while let Some(Repeat { mut round, again }) = self.ahead.next_repeat() {
             round.came = Instant::now();
             let back = match again {
                 Again::Cancelled => {
@@ -91,9 +92,8 @@ impl Session {
             self.settled().await;
             // One that was withheld once more goes by lease, and those behind it after it.
             let withheld = self.client.repeats().into_iter().map(|repeat| repeat.round);
-            for round in withheld.chain(back).rev() {
-                self.repeats.push_front(Repeat { round, again: Again::Elsewhere });
-            }
+            let back = withheld.chain(back);
+            self.ahead.ask_again(back.map(|round| Repeat { round, again: Again::Elsewhere }));
         }
         Ok(())
     }

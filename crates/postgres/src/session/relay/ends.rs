@@ -92,7 +92,7 @@ impl Session {
             self.last_write = self.front.backends.note_write();
         }
         match loss {
-            Loss::HandOver(round) => self.hand_over(&mut relay.elsewhere, round),
+            Loss::HandOver(round) => self.hand_over(&mut relay.in_front, round),
             Loss::Unnoticed => {}
             Loss::Dismissed => return Err(End::Gone),
             Loss::Closed => return Err(End::Refused(Refusal::fatal(code, what))),

@@ -9,6 +9,7 @@ use wire::postgres::frontend::tag;
 
 use super::Relay;
 use super::hear::amid_copy;
+use super::state::RoundInFront;
 use crate::catalogue::Unsettled;
 use crate::client::AHEAD_MAX;
 use crate::connection::{Connection, LeasedState, ServerOutput};
@@ -75,7 +76,7 @@ impl Session {
     /// Puts what the client has sent onto the server connection, as far as it may go now.
     pub(super) fn feed(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
         let front = Rc::clone(&self.front);
-        let sending = relay.sending.as_ref().map_or(0, |sending| sending.rest().len());
+        let sending = relay.in_front.outgoing().map_or(0, |sending| sending.rest().len());
         let _stage = front.worker.pulse.enter_sized(&PARSE, sending + self.inbox.len());
         loop {
             self.feed_once(relay, server)?;
@@ -91,16 +92,18 @@ impl Session {
     }
 
     fn feed_once(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
-        if relay.elsewhere.is_some() {
+        if relay.in_front.is_handed_over() {
             relay.lease.pause = Pause::Nothing;
             return Ok(());
         }
-        while let Some(mut sending) = relay.sending.take().or_else(|| self.due(relay, server)) {
+        while let Some(mut sending) =
+            relay.in_front.take_outgoing().or_else(|| self.due(relay, server))
+        {
             let (round, rest) = (Some(&sending.round), sending.rest());
             let (len, fed) = self.put_out(relay, server, round, rest);
             sending.sent += len;
             if !sending.rest().is_empty() {
-                relay.sending = Some(sending);
+                relay.in_front = RoundInFront::GoesOut(sending);
                 return fed;
             }
             fed?;
@@ -120,8 +123,7 @@ impl Session {
         if !relay.takes_more(server) {
             return None;
         }
-        let repeat = self.repeats.pop_front().map(|repeat| repeat.round);
-        repeat.or_else(|| self.next.take().map(|round| *round)).and_then(OutgoingRound::new)
+        self.ahead.next().and_then(OutgoingRound::new)
     }
 
     /// Puts messages onto the server connection, as far as they may go now, which are of this round

@@ -4,7 +4,7 @@ use wire::postgres::frame::HEADER_BYTES;
 use wire::postgres::{Refusal, message, sqlstate};
 
 use super::Relay;
-use super::state::Tally;
+use super::state::{RoundInFront, Tally};
 use crate::catalogue::Unsettled;
 use crate::client::OUT_OF_STEP;
 use crate::connection::Known;
@@ -30,13 +30,13 @@ struct HearingSession<'a, 'k> {
     known: &'a mut Known<'k>,
     unsettled: &'a mut Option<Unsettled>,
     tally: &'a mut Tally,
-    elsewhere: &'a mut Option<Round>,
+    in_front: &'a mut RoundInFront,
 }
 
 impl HearingSession<'_, '_> {
     /// Does what an answer has done.
     fn carry_out(&mut self, arrival: Arrival<'_>) {
-        let Self { session, known, elsewhere, .. } = self;
+        let Self { session, known, in_front, .. } = self;
         match arrival {
             Arrival::Tell { early: [], bytes } => session.client.outlet.send(bytes),
             Arrival::Tell { early, bytes } => session.client.outlet.send_parts(&[early, bytes]),
@@ -55,7 +55,7 @@ impl HearingSession<'_, '_> {
             }
             Arrival::AmidCopy => session.client.kill(amid_copy()),
             Arrival::Error => session.database.count(|totals| totals.errors += 1),
-            Arrival::HandOver(round) => session.hand_over(elsewhere, round),
+            Arrival::HandOver(round) => session.hand_over(in_front, round),
             Arrival::Answered(answered) => session.count(self.tally, &answered),
             Arrival::Unsettles(how) => session.database.catalogue_changed(how),
             Arrival::ReleasesFacts => *self.unsettled = None,
@@ -70,7 +70,7 @@ impl HearingSession<'_, '_> {
 impl Session {
     /// Follows from what the server has said.
     pub(super) fn hear(&mut self, relay: &mut Relay, known: &mut Known<'_>, heard: Heard<'_>) {
-        let Relay { lease, unsettled, tally, elsewhere, .. } = relay;
+        let Relay { lease, unsettled, tally, in_front, .. } = relay;
         let refusal = match heard {
             Heard::Refused(why) => self.client.refused(why),
             _ => Vec::new(),
@@ -82,7 +82,7 @@ impl Session {
             is_restoring: known.is_restoring(),
             refusal: &refusal,
         };
-        let mut session = HearingSession { session: self, known, unsettled, tally, elsewhere };
+        let mut session = HearingSession { session: self, known, unsettled, tally, in_front };
         let end = lease.hear(heard, hearing, &mut |arrival| session.carry_out(arrival));
         if let Some(end) = end {
             lease.is_pinned |= self.transaction_ended(end);
@@ -98,9 +98,9 @@ impl Session {
     }
 
     /// A round goes to the primary, since this server could not answer it.
-    pub(super) fn hand_over(&mut self, elsewhere: &mut Option<Round>, round: Round) {
+    pub(super) fn hand_over(&mut self, in_front: &mut RoundInFront, round: Round) {
         self.front.shared.metrics.repeated.inc();
-        *elsewhere = Some(round);
+        *in_front = RoundInFront::HandedOver(round);
         self.only_primary = true;
     }
 

@@ -17,10 +17,8 @@ use crate::session::listen::Confirming;
 pub(in crate::session) struct Relay {
     /// What the two are in the middle of.
     pub(in crate::session) lease: Lease,
-    /// The round that goes out message by message, in front of what is in the inbox.
-    pub(super) sending: Option<OutgoingRound>,
-    /// The first round, which is to be asked of the primary: nothing more goes to this server.
-    pub(super) elsewhere: Option<Round>,
+    /// The round in front of all that the client has sent behind it.
+    pub(super) in_front: RoundInFront,
     /// What the client's next message is, where it is long.
     pub(super) study: Study,
     /// A channel that is to be joined for the client.
@@ -33,6 +31,60 @@ pub(in crate::session) struct Relay {
     pub(super) unsettled: Option<Unsettled>,
     /// What the client's rounds are counted by.
     pub(super) tally: Tally,
+}
+
+/// The round in front of all that the client has sent behind it.
+#[derive(Debug, Default)]
+pub(super) enum RoundInFront {
+    /// What comes next stands in the session's queue or in its inbox.
+    #[default]
+    Nothing,
+    /// The round goes out, message by message.
+    GoesOut(OutgoingRound),
+    /// The round is to be asked of the primary: nothing more goes to this server.
+    HandedOver(Round),
+}
+
+impl RoundInFront {
+    /// Of the round that has the connection; one that goes out as it comes is in the inbox.
+    pub fn new(round: Round) -> Self {
+        OutgoingRound::new(round).map_or(Self::Nothing, Self::GoesOut)
+    }
+
+    /// Whether it is asked of another server.
+    pub fn is_handed_over(&self) -> bool {
+        matches!(self, Self::HandedOver(_))
+    }
+
+    /// The one that goes out.
+    pub fn outgoing(&self) -> Option<&OutgoingRound> {
+        match self {
+            Self::GoesOut(round) => Some(round),
+            Self::Nothing | Self::HandedOver(_) => None,
+        }
+    }
+
+    /// Takes the one that goes out, in whose place there is nothing.
+    pub fn take_outgoing(&mut self) -> Option<OutgoingRound> {
+        match std::mem::take(self) {
+            Self::GoesOut(round) => Some(round),
+            Self::Nothing => None,
+            handed_over @ Self::HandedOver(_) => {
+                *self = handed_over;
+                None
+            }
+        }
+    }
+
+    /// What is to be looked at once more: the round that another server is asked, or what of it has
+    /// not gone out.
+    pub fn into_rest(self) -> Option<Round> {
+        match self {
+            Self::Nothing => None,
+            Self::GoesOut(round) => round.into_rest(),
+            Self::HandedOver(round) => Some(round),
+        }
+    }
 }
 
 /// What the rounds of a client on a server connection are counted by.
@@ -61,8 +113,7 @@ impl Relay {
         };
         Self {
             lease,
-            sending: None,
-            elsewhere: None,
+            in_front: RoundInFront::Nothing,
             study: Study::Nothing,
             joins: None,
             confirming: None,
@@ -70,11 +121,6 @@ impl Relay {
             unsettled: None,
             tally,
         }
-    }
-
-    /// The round that is to be looked at once more, if there is one.
-    pub(super) fn left_over(self) -> Option<Round> {
-        self.elsewhere.or_else(|| self.sending?.into_rest())
     }
 
     /// Whether the client's next message may go out before what went out is answered.

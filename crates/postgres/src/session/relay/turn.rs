@@ -93,9 +93,7 @@ impl Session {
             is_answered: server.script.is_answered(),
             is_broken: server.broken,
             waiting: WaitingInput {
-                has_rounds: relay.sending.is_some()
-                    || self.next.is_some()
-                    || !self.repeats.is_empty(),
+                has_rounds: relay.in_front.outgoing().is_some() || !self.ahead.is_empty(),
                 bytes: self.inbox.len(),
             },
         }
