@@ -7,7 +7,7 @@ use super::Relay;
 use super::state::{RoundInFront, Tally};
 use crate::catalogue::Unsettled;
 use crate::client::OUT_OF_STEP;
-use crate::connection::Known;
+use crate::connection::ConnectionKnowledge;
 use crate::pipeline::lease::answer::{AnsweredRound, Arrival, Hearing};
 use crate::pipeline::lease::transaction::TransactionEnd;
 use crate::pipeline::round::Round;
@@ -27,7 +27,7 @@ pub(super) fn amid_copy() -> Refusal {
 /// A session for which its server connection says something.
 struct HearingSession<'a, 'k> {
     session: &'a mut Session,
-    known: &'a mut Known<'k>,
+    known: &'a mut ConnectionKnowledge<'k>,
     unsettled: &'a mut Option<Unsettled>,
     tally: &'a mut Tally,
     in_front: &'a mut RoundInFront,
@@ -69,7 +69,12 @@ impl HearingSession<'_, '_> {
 
 impl Session {
     /// Follows from what the server has said.
-    pub(super) fn hear(&mut self, relay: &mut Relay, known: &mut Known<'_>, heard: Heard<'_>) {
+    pub(super) fn hear(
+        &mut self,
+        relay: &mut Relay,
+        known: &mut ConnectionKnowledge<'_>,
+        heard: Heard<'_>,
+    ) {
         let Relay { lease, unsettled, tally, in_front, .. } = relay;
         let refusal = match heard {
             Heard::Refused(why) => self.client.refused(why),
