@@ -11,7 +11,7 @@ use wire::postgres::frontend::{
 };
 use wire::sql::Lifted;
 
-use super::names::{Named, Names};
+use super::names::{NamedStatement, Names};
 use super::prepared::Prepared;
 use super::round::messages;
 use super::script::{Expect, Fate, Script, Why};
@@ -19,11 +19,11 @@ use super::statements::{Name, PREFIX, Statement, Statements, THERE};
 
 /// Where statements are looked up while messages are written for one server.
 pub struct Composer<'a> {
-    /// Of this client.
+    /// The client's names for its statements.
     pub names: &'a mut Names,
-    /// Of this worker.
+    /// The statements of the worker.
     pub statements: &'a Statements,
-    /// Of that server.
+    /// What is prepared on the server.
     pub prepared: &'a mut Prepared,
     /// Those whose Parse went out in this round: should it fail, the server leaves out the rest of
     /// the round.
@@ -280,7 +280,7 @@ impl Composer<'_> {
             self.prepared.prepare(&statement, Fate::Pass, since, out, script);
         }
         let shape = self.prepared.shape(statement.number);
-        self.names.change(parse.name, Some(Named { statement, since, shape }));
+        self.names.change(parse.name, Some(NamedStatement { statement, since, shape }));
         Ok(())
     }
 
@@ -336,7 +336,7 @@ impl Composer<'_> {
         out: &mut Vec<u8>,
         script: &mut Script,
     ) -> Option<Rc<Statement>> {
-        let Named { statement, since, .. } = self.names.get(name)?.clone();
+        let NamedStatement { statement, since, .. } = self.names.get(name)?.clone();
         self.prepare(&statement, since, out, script);
         Some(statement)
     }

@@ -21,8 +21,8 @@ const NAME_BYTES: usize = 128;
 
 /// A client's prepared statement.
 #[derive(Debug, Clone)]
-pub struct Named {
-    /// What it says.
+pub struct NamedStatement {
+    /// What the client has prepared.
     pub statement: Rc<Statement>,
     /// The catalogue's count of changes when the client prepared it: what servers have prepared
     /// earlier may have another result.
@@ -44,7 +44,7 @@ pub struct Limits {
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone))]
 struct Slot {
-    named: Option<Named>,
+    named: Option<NamedStatement>,
     /// The number of its last change.
     last: u64,
 }
@@ -54,7 +54,7 @@ struct Slot {
 #[cfg_attr(test, derive(Clone))]
 struct Change {
     name: Box<[u8]>,
-    former: Option<Named>,
+    former: Option<NamedStatement>,
     /// The number of the change of the same name before it.
     before: u64,
     /// The number of the one behind it.
@@ -88,7 +88,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// None.
+    /// The names of a client that has prepared nothing.
     pub fn new(limits: Limits) -> Self {
         let (unnamed, named, changes) = Default::default();
         Self {
@@ -114,7 +114,7 @@ impl Names {
 
     /// What a name stands for, if all that was sent so far is done.
     #[inline]
-    pub fn get(&self, name: &[u8]) -> Option<&Named> {
+    pub fn get(&self, name: &[u8]) -> Option<&NamedStatement> {
         self.slot(name)?.named.as_ref()
     }
 
@@ -183,7 +183,7 @@ impl Names {
     }
 
     /// A message that gives a name to a statement, or takes it away, is being sent.
-    pub fn change(&mut self, name: &[u8], named: Option<Named>) {
+    pub fn change(&mut self, name: &[u8], named: Option<NamedStatement>) {
         let number = self.first + self.changes.len() as u64;
         self.version += 1;
         self.looked_at = None;
@@ -214,7 +214,7 @@ impl Names {
     }
 
     /// A name stands for this from now on, and no answer is waited for.
-    pub fn set(&mut self, name: &[u8], named: Option<Named>) {
+    pub fn set(&mut self, name: &[u8], named: Option<NamedStatement>) {
         self.change(name, named);
         let Some(change) = self.changes.pop_back() else { return };
         self.bytes -= size(name, change.former.as_ref());
@@ -368,7 +368,7 @@ impl Names {
 }
 
 /// What a statement counts for.
-fn size(name: &[u8], named: Option<&Named>) -> usize {
+fn size(name: &[u8], named: Option<&NamedStatement>) -> usize {
     named.map_or(0, |named| NAME_BYTES + name.len() + named.statement.bytes())
 }
 
@@ -391,7 +391,8 @@ impl Names {
     /// All that counts for what follows, by numbers that do not depend on what came before.
     pub fn fingerprint(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash as _;
-        let number = |named: &Option<Named>| named.as_ref().map(|named| named.statement.number);
+        let number =
+            |named: &Option<NamedStatement>| named.as_ref().map(|named| named.statement.number);
         let age = |change: u64| change.checked_sub(self.first);
         let mut slots: Vec<_> = self.named.iter().collect();
         slots.sort_by_key(|(name, _)| *name);

@@ -31,7 +31,7 @@ enum State {
 
 /// A statement on one server connection.
 #[derive(Debug, Clone)]
-struct Kept {
+struct PreparedStatement {
     name: Name,
     state: State,
     /// The connection's epoch in which its Parse went out.
@@ -78,7 +78,7 @@ impl Leaving {
     }
 }
 
-impl Kept {
+impl PreparedStatement {
     fn into_what(self) -> Closing {
         let Self { name, shape, may_be_there, .. } = self;
         Closing { name, shape, may_be_there }
@@ -89,7 +89,7 @@ impl Kept {
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Prepared {
-    known: HashMap<u64, Kept>,
+    known: HashMap<u64, PreparedStatement>,
     /// What is not known any more, until the server has closed it.
     leaving: HashMap<u64, Leaving>,
     /// Parses under way of each: what one of them comes to is not what the last one will.
@@ -201,7 +201,7 @@ impl Prepared {
         let (epoch, used) = (self.epoch, self.clock);
         let (state, shape) = (State::Pending, Shape::default());
         let name = statement.name.clone();
-        let kept = Kept { name, state, epoch, since, shape, may_be_there, used, len };
+        let kept = PreparedStatement { name, state, epoch, since, shape, may_be_there, used, len };
         self.known.insert(statement.number, kept);
         // What was left of it there goes with the Close in front of this Parse, or both are left
         // out.

@@ -36,7 +36,7 @@ pub struct Script {
     expected: VecDeque<Expect>,
     /// Bytes that are still to come of the message that has begun.
     remaining: usize,
-    /// Whose those are.
+    /// Who hears the rest of that message.
     passing: Passing,
     /// A number for the parameters of the statement that is being described.
     parameters: u64,
@@ -56,7 +56,7 @@ pub struct Script {
 /// What becomes of a message.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Passing {
-    /// Nobody hears it.
+    /// Nobody hears the message.
     #[default]
     Nobody,
     /// It is part of an answer that the client hears.
@@ -78,7 +78,7 @@ impl Passing {
 pub struct Unasked(pub char);
 
 impl Script {
-    /// Of one Query.
+    /// The script of one Query, whose answer the client hears.
     pub fn of_query() -> Self {
         Self { expected: [Expect::Query(Fate::Pass)].into(), ..Self::default() }
     }
@@ -446,7 +446,6 @@ impl Script {
         self.clear();
     }
 
-    /// Forgets everything.
     pub fn clear(&mut self) {
         self.expected.clear();
         self.remaining = 0;

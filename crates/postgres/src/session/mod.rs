@@ -45,7 +45,7 @@ use crate::client::Client;
 use crate::database::Database;
 use crate::lanes::Lane;
 use crate::notify::Listener;
-use crate::pipeline::round::{self, Cut, Round};
+use crate::pipeline::round::{self, Round, RoundCut};
 use crate::pipeline::settings::SessionSettings;
 use crate::pipeline::summary::is_unsure;
 use crate::plan::Plan;
@@ -57,7 +57,7 @@ use environment::Environment;
 use options::Options;
 use patience::{Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout, sooner};
 use refuse::LeftOut;
-use way::Way;
+use way::RoundPath;
 
 /// Requests of one client in flight at a time; more wait in its socket.
 const IN_FLIGHT_MAX: usize = 64;
@@ -134,11 +134,11 @@ pub struct Session {
 /// What stands at the start of what a client has sent.
 enum Looked {
     /// A round, and where it goes.
-    Round(Round, Way),
+    Round(Round, RoundPath),
     /// A round that is to be looked at once all in front of it is answered.
     Unsure,
     /// No round that goes anywhere.
-    NoRound(Cut),
+    NoRound(RoundCut),
 }
 
 impl Session {
@@ -176,7 +176,7 @@ impl Session {
         }
     }
 
-    /// Its connection.
+    /// The client that it serves.
     pub fn client(&self) -> &Rc<Client> {
         &self.client
     }
@@ -283,7 +283,7 @@ impl Session {
         };
         let in_flight = self.client.in_flight();
         // In a transaction an error decides about what follows it.
-        let goes_beside = matches!(way, Way::Ride(_)) && self.begun.is_none();
+        let goes_beside = matches!(way, RoundPath::Ride(_)) && self.begun.is_none();
         if in_flight > 0 && !goes_beside {
             // What comes before it is answered first.
             self.ahead.wait(round);
@@ -302,20 +302,22 @@ impl Session {
 
     /// Sends a round its way, or answers it; the round comes back where it is to be looked at once
     /// more.
-    async fn go(&mut self, round: Round, way: Way) -> Result<Option<Round>, End> {
+    async fn go(&mut self, round: Round, way: RoundPath) -> Result<Option<Round>, End> {
         match way {
-            Way::Ride(plan) => {
+            RoundPath::Ride(plan) => {
                 let may_share = self.may_share_read(&plan);
                 return self.ride(round, plan, may_share).await;
             }
-            Way::Lease { read } => return Box::pin(self.lease(round, read)).await,
-            Way::Fly(plan) => return Box::pin(self.fly(round, plan)).await,
-            Way::Batch(plan) => return Box::pin(self.batch(round, plan)).await,
-            Way::Listening(what) => return Box::pin(self.change_listening(what, round)).await,
-            Way::Begin(form, sql) => self.begin(form, sql, &round),
-            Way::End(command) => self.end(command, &round),
-            Way::Route(route) => self.change_route(route, &round),
-            Way::Forget(what) => self.deallocate(&what, &round),
+            RoundPath::Lease { read } => return Box::pin(self.lease(round, read)).await,
+            RoundPath::Fly(plan) => return Box::pin(self.fly(round, plan)).await,
+            RoundPath::Batch(plan) => return Box::pin(self.batch(round, plan)).await,
+            RoundPath::Listening(what) => {
+                return Box::pin(self.change_listening(what, round)).await;
+            }
+            RoundPath::Begin(form, sql) => self.begin(form, sql, &round),
+            RoundPath::End(command) => self.end(command, &round),
+            RoundPath::Route(route) => self.change_route(route, &round),
+            RoundPath::Forget(what) => self.deallocate(&what, &round),
         }
         Ok(None)
     }
@@ -338,35 +340,39 @@ impl Session {
 
     /// The round that waits for its turn, or else what is cut from the start of the inbox; what is
     /// no round stays there, and so does one that goes out as it comes.
-    fn next_round(&mut self) -> Result<Round, Cut> {
+    fn next_round(&mut self) -> Result<Round, RoundCut> {
         if let Some(mut round) = self.ahead.next() {
             round.came = Instant::now();
             return Ok(round);
         }
         match round::cut(&self.inbox, self.front.settings().max_message.len()) {
-            Cut::Query(len) => Ok(Round::query(self.take(len), Instant::now())),
-            Cut::Extended(len) => Ok(Round::extended(self.take(len), Instant::now())),
-            Cut::Stream => Ok(Round::streamed(Instant::now())),
+            RoundCut::Query(len) => Ok(Round::query(self.take(len), Instant::now())),
+            RoundCut::Extended(len) => Ok(Round::extended(self.take(len), Instant::now())),
+            RoundCut::Stream => Ok(Round::streamed(Instant::now())),
             cut => Err(cut),
         }
     }
 
     /// Deals with what is no round that goes anywhere; false when more bytes are wanted.
-    async fn step_over(&mut self, cut: Cut) -> Result<bool, End> {
+    async fn step_over(&mut self, cut: RoundCut) -> Result<bool, End> {
         match cut {
             // A round does not come here.
-            Cut::More | Cut::Query(_) | Cut::Extended(_) | Cut::Stream => return Ok(false),
-            Cut::Sync(len) => {
+            RoundCut::More | RoundCut::Query(_) | RoundCut::Extended(_) | RoundCut::Stream => {
+                return Ok(false);
+            }
+            RoundCut::Sync(len) => {
                 self.settled().await;
                 if !self.client.has_repeats() {
                     self.answer_sync(len);
                 }
             }
-            Cut::Nothing(len) => drop(self.inbox.drain(..len)),
+            RoundCut::Nothing(len) => drop(self.inbox.drain(..len)),
             // What came before it is answered first.
-            Cut::Terminate | Cut::Garbage if self.client.in_flight() > 0 => self.settled().await,
-            Cut::Terminate => return Err(End::Terminated),
-            Cut::Garbage => return Err(self.garbage()),
+            RoundCut::Terminate | RoundCut::Garbage if self.client.in_flight() > 0 => {
+                self.settled().await
+            }
+            RoundCut::Terminate => return Err(End::Terminated),
+            RoundCut::Garbage => return Err(self.garbage()),
         }
         Ok(true)
     }

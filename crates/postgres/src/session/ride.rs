@@ -9,10 +9,10 @@ use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, sqlstate};
 
 use super::lease::{cancelled, serves};
-use super::way::Way;
+use super::way::RoundPath;
 use super::{End, Session};
 use crate::client::{Again, CalledOff, Repeat};
-use crate::lanes::{Editing, Group, Lane, Needs, Picked, Ticket, Told};
+use crate::lanes::{Editing, Group, Lane, Needs, Picked, ReplyProgress, Ticket};
 use crate::pipeline::compose::{Composer, Found, Holds};
 use crate::pipeline::names::{Names, name_in};
 use crate::pipeline::round::{Round, messages};
@@ -100,9 +100,9 @@ impl Session {
 
     async fn ask_there(&mut self, mut round: Round) -> Result<Option<Round>, End> {
         match self.way(&mut round) {
-            Way::Ride(plan) => self.ride(round, plan, false).await,
+            RoundPath::Ride(plan) => self.ride(round, plan, false).await,
             way => {
-                let read = matches!(way, Way::Fly(_));
+                let read = matches!(way, RoundPath::Fly(_));
                 Box::pin(self.lease(round, read)).await
             }
         }
@@ -180,7 +180,7 @@ impl Session {
             round: round.clone(),
             script,
             loaded: lane.known.load.one(),
-            told: Told::Nothing,
+            told: ReplyProgress::Nothing,
             needs,
             kept: Vec::new(),
             within,
@@ -280,7 +280,7 @@ impl Session {
 /// What a request on a lane may have to do with equal ones that wait there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Joining {
-    /// Nothing.
+    /// It has nothing to do with them.
     Never,
     /// They may join it.
     IsJoined,

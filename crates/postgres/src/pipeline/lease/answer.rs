@@ -88,7 +88,7 @@ pub struct AnsweredRound<'a> {
 /// What is known where something is heard, of the session and of its server connection.
 #[derive(Debug)]
 pub struct Hearing<'a> {
-    /// When it came.
+    /// When the server has said it.
     pub now: Instant,
     /// How servers read the session's strings.
     pub strings: Strings,

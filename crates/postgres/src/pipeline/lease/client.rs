@@ -10,7 +10,7 @@ use super::pause::Pause;
 pub enum StreamEnd {
     /// The client sends nothing more, and may still read.
     Closed,
-    /// The connection broke.
+    /// The connection of the client broke.
     Broken,
 }
 
@@ -52,7 +52,7 @@ impl WaitingInput {
 pub enum ClientStep {
     /// More of what it sends is read.
     Read,
-    /// Nothing is done.
+    /// Nothing is done for it now.
     Wait,
     /// The server is told that nothing more comes.
     CloseServer,

@@ -23,7 +23,7 @@ use crate::plan::Plan;
 pub enum MessageLookup<'a> {
     /// Nothing is to be known of the message.
     Nothing,
-    /// Of a Query.
+    /// What is known of a Query.
     Query(QueryLookup<'a>),
     /// What the text of a Parse is, where that is known.
     Parse(Option<TextPlan>),
