@@ -128,7 +128,8 @@ impl Lease {
     /// The client's connection ends from its side.
     pub fn client_ends(&mut self, how: StreamEnd, progress: &Progress) -> EndStep {
         let is_sent = progress.unsent == 0;
-        if how == StreamEnd::Closed && !(is_sent && self.is_quiet()) {
+        let is_answered = self.is_quiet() && self.has_gone_out(progress);
+        if how == StreamEnd::Closed && !(is_sent && is_answered) {
             // It may still read what it has asked for.
             self.client = ClientStream::Ended;
             return EndStep::GoesOn;
@@ -244,6 +245,16 @@ mod tests {
         assert_eq!(lease.client_step(&waiting(1)), ClientStep::Wait);
         lease.pause = Pause::Nothing;
         assert_eq!(lease.client_step(&waiting(1)), ClientStep::Gone, "it is no whole message");
+    }
+
+    #[test]
+    fn a_client_that_ends_behind_a_message_that_waits_has_its_answer() {
+        let mut lease = Lease { pause: Pause::Message, ..Lease::default() };
+        assert_eq!(lease.client_ends(StreamEnd::Closed, &waiting(5)), EndStep::GoesOn);
+        assert_eq!(lease.client_step(&waiting(5)), ClientStep::Wait);
+        // One that is not whole never goes out.
+        let mut lease = Lease::default();
+        assert_eq!(lease.client_ends(StreamEnd::Closed, &waiting(5)), EndStep::Gone);
     }
 
     #[test]
