@@ -430,4 +430,35 @@ proptest! {
         prop_assert_eq!(heard.to_string(), alone.escape_ascii().to_string());
         passes_on(through);
     }
+
+    #[test]
+    fn a_client_that_ends_anywhere_has_the_answers_to_all_that_was_whole(
+        rounds in proptest::collection::vec(proptest::sample::select(&ALL[..]), 1..5),
+        at in any::<proptest::sample::Index>(),
+        pace in proptest::collection::vec(0..40_usize, 1..24),
+    ) {
+        let sent: Vec<u8> = rounds.iter().flat_map(|round| round.bytes()).collect();
+        let sent = &sent[..at.index(sent.len() + 1)];
+        let mut through = Through::new(&worker(), Lease::default());
+        for (piece, pace) in sent.chunks(23).zip(pace.iter().copied().cycle()) {
+            through.sends(piece);
+            if pace % 2 == 0 {
+                through.arrives();
+            }
+            through.hears(pace);
+        }
+        let progress = through.progress();
+        if through.lease.client_ends(StreamEnd::Closed, &progress) != EndStep::Gone {
+            through.turns();
+            through.settles();
+            let step = through.lease.client_step(&through.progress());
+            // Amid a round or the data of a COPY the server is told that nothing more comes.
+            let is_told = through.session.gives_up && step == ClientStep::CloseServer;
+            prop_assert!(is_told || step == ClientStep::Gone, "{:?}", step);
+        }
+        let mut alone = Server::new(false);
+        takes(&mut alone, sent);
+        let heard = through.session.heard.escape_ascii().to_string();
+        prop_assert_eq!(heard, alone.said.escape_ascii().to_string());
+    }
 }
