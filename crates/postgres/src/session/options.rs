@@ -1,6 +1,7 @@
 //! What the configuration says of one client's session.
 
 use super::patience::Patience;
+use crate::pipeline::lease::machine::LeaseOptions;
 use crate::settings::{Consistency, LastValues, Mode, Route, Settings};
 
 /// What is configured for the sessions of one user in one database. What a user's table says comes
@@ -50,6 +51,14 @@ impl Options {
             route: route.or_else(|| database.and_then(|database| database.route)),
             batches_on: lanes_on && mode == Mode::Transaction && settings.batches.on,
             keeps_last_values: last_values == Some(LastValues::Keep),
+        }
+    }
+
+    /// What of it counts for a client that has a server connection.
+    pub fn lease(&self) -> LeaseOptions {
+        LeaseOptions {
+            is_pinned_by_mode: self.mode == Mode::Session,
+            keeps_last_values: self.keeps_last_values,
         }
     }
 }
