@@ -173,7 +173,11 @@ impl Rounds {
     /// A Query at the end of the one in front is left out behind an error: the round and what
     /// follows it up to the Sync are one, which has failed.
     pub fn leave_out(&mut self) {
-        self.answered();
+        let left_out = self.answered();
+        if self.is_empty() {
+            // Its Sync has not come.
+            self.open = left_out;
+        }
         self.fail();
     }
 
@@ -261,6 +265,16 @@ mod tests {
     }
 
     #[test]
+    fn a_round_whose_query_is_left_out_goes_on_until_its_sync() {
+        let mut rounds = Rounds::default();
+        rounds.end(Instant::now());
+        rounds.leave_out();
+        assert!(rounds.is_within() && rounds.front().is_some_and(|round| round.failed));
+        rounds.end(Instant::now());
+        assert!(rounds.answered().is_some_and(|round| round.failed) && rounds.is_empty());
+    }
+
+    #[test]
     fn an_error_is_that_of_the_round_in_front() {
         let mut rounds = of(&[1, 1], Some(1));
         rounds.fail();
@@ -269,8 +283,7 @@ mod tests {
         assert!(rounds.iter().map(|round| round.failed).eq([true, false]));
         rounds.leave_out();
         assert!(rounds.iter().map(|round| round.failed).eq([true]) && rounds.is_within());
-        rounds.leave_out();
-        assert!(rounds.is_empty());
+        rounds.answered();
         rounds.fail();
         assert!(rounds.is_empty());
     }

@@ -1,5 +1,6 @@
 //! A lease as a whole, beside a model of a server.
 
 mod orders;
+mod sent;
 mod server;
 mod through;

@@ -295,6 +295,11 @@ impl Through {
         self.lease = Lease::default();
     }
 
+    /// Whether nothing that the client has sent waits, nor an answer to it.
+    pub fn rests(&self) -> bool {
+        self.inbox.is_empty() && self.session.script.is_answered()
+    }
+
     /// Whether all that the client has sent is answered.
     pub fn is_over(&self) -> bool {
         self.inbox.is_empty() && self.lease.is_quiet() && self.session.script.is_idle()
