@@ -9,6 +9,7 @@ use watch::metrics::Registry;
 
 use super::Acks;
 use super::queue::{AppendQueue, NewRecord};
+use super::waiters::PERIODS;
 use crate::buffers::BufferPool;
 use crate::error::{AckError, AppendError};
 use crate::format::group;
@@ -176,7 +177,7 @@ fn a_buffer_that_was_used_is_used_again() {
     let acks = acks();
     let queue = acks.add_queue();
     append(&acks, &queue);
-    acks.buffers.put_back(Vec::with_capacity(5000));
+    acks.recycle(Vec::with_capacity(5000));
     acks.take();
     assert_eq!(queue.open().bytes.capacity(), 5000);
 }
@@ -347,6 +348,8 @@ async fn one_waits_the_whole_timeout_and_is_counted() {
         let began = Instant::now();
         assert_eq!(within(acks.wait(&queue, number)).await, Err(AckError::Timeout));
         assert!(began.elapsed() >= timeout, "{:?}", began.elapsed());
+        assert!(began.elapsed() < 50 * timeout, "{:?}", began.elapsed());
+        assert!(queue.period() > PERIODS, "each eighth of the timeout is counted");
         assert_eq!(acks.timeouts.get(), times);
         until(|| queue.waiters().idle).await;
         let period = queue.period();

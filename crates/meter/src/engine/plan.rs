@@ -1,5 +1,8 @@
 //! Where a load goes, how fast and for how long, and what can't work of that.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,6 +1,8 @@
 //! Admission alone, with a real journal and a real store: each step in the form that answers now
 //! and in the one that waits.
 
+mod cluster;
+mod collisions;
 mod names;
 mod points;
 mod room;

@@ -155,3 +155,21 @@ fn a_connection_without_a_request_is_counted_once_even_if_it_is_opened_anew() {
     let finished: Vec<_> = closed(&mut pacing).finished().collect();
     assert_eq!(finished, [begin + 11 * MS, begin + 5 * MS]);
 }
+
+#[test]
+fn each_part_of_a_run_sends_the_requests_whose_numbers_are_its_own() {
+    let begin = Instant::now();
+    let part = |number| RequestLimit {
+        next: Arc::default(),
+        requests: 8,
+        part: RunPart::new(number, 3).unwrap(),
+    };
+    for (number, own) in [(1, vec![0, 3, 6]), (2, vec![1, 4, 7]), (3, vec![2, 5])] {
+        let mut pacing = pacing(begin, Some(part(number)), None);
+        let sent = std::iter::from_fn(|| match pacing.freed(0, begin, false) {
+            ConnectionStep::Send(job) => Some(job.number),
+            ConnectionStep::Wait | ConnectionStep::End => None,
+        });
+        assert_eq!(sent.collect::<Vec<_>>(), own);
+    }
+}
