@@ -392,6 +392,11 @@ impl Session {
         }
     }
 
+    /// Whether the answers to its commits wait for what many commits have in common.
+    fn shares_commits(&self) -> bool {
+        self.options.shares_commits && !self.environment.says_of_commits
+    }
+
     /// Waits until nothing is in flight.
     async fn settled(&self) {
         std::future::poll_fn(|cx| self.client.poll_settled(cx)).await;
