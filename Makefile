@@ -9,7 +9,7 @@ TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 STEPS ?= 1000000
 SEED ?= 1
 SEEDS ?= 10
-# How long a soak runs each test of chance.
+# How long a soak runs each test of chance, behind those that try every order.
 MINUTES ?= 10
 # Answers that clients beside those that copy are to have.
 COPY_ANSWERS ?= 1000000
@@ -72,6 +72,7 @@ twins:
 
 soak:
 	@scripts/setup
+	WEIR_TEST_ROUNDS=4 $(CARGO) test --release --package weir-postgres --lib lease::tests::orders
 	$(CARGO) build --release --package weir
 	WEIR_BIN=$(TARGET)/release/weir WEIR_TEST_SECONDS=$$(($(MINUTES) * 60)) WEIR_TEST_SEED=$(SEED) \
 	$(CARGO) test --release --package weir-tests --test integration -- --nocapture --test-threads=1 \

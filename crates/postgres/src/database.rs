@@ -191,9 +191,9 @@ pub struct Totals {
     pub transactions: u64,
     /// Rounds: what one ReadyForQuery answers, mostly one statement.
     pub queries: u64,
-    /// Bytes from clients.
+    /// Bytes that came from clients.
     pub received: u64,
-    /// Bytes to clients.
+    /// Bytes that went to clients.
     pub sent: u64,
     /// Time in transactions, that between their statements included.
     pub transaction_time: Duration,
@@ -208,7 +208,7 @@ pub struct Totals {
     pub server_parses: u64,
     /// Executions of prepared statements.
     pub binds: u64,
-    /// Logins of clients.
+    /// How often clients have logged in.
     pub logins: u64,
     /// Statements that went by a lane.
     pub lane_queries: u64,

@@ -14,7 +14,8 @@
 //   what is judged of a round need not be looked up again: pipeline/judgement.rs
 //   a read is proven: plan/proof.rs, by the facts that plan/facts.sql asks for
 //   a client's message on its lease goes out, waits or is refused: pipeline/lease/gate.rs; what an
-//     answer has done: pipeline/lease/answer.rs
+//     answer has done: pipeline/lease/answer.rs; what becomes of a client that ends, is closed or
+//     has notifications waiting: pipeline/lease/client.rs
 //   a server is picked for a read: backends/view.rs: new enough; backends/choose.rs: the least
 //     busy
 //   a connection must be cleaned for its next client: plan/leaves.rs

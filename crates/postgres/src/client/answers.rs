@@ -13,7 +13,7 @@ use crate::pipeline::round::Round;
 /// Where a request that got no answer is asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
-    /// Wherever it fits.
+    /// On any server that it fits.
     Same,
     /// Wherever it fits, by itself: it had joined an equal read, and heard nothing of that.
     Alone,

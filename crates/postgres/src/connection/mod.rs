@@ -1,6 +1,8 @@
 //! A server connection that one client has for itself for a while.
 
 mod account;
+mod knowledge;
+mod output;
 mod record;
 mod settle;
 #[cfg(test)]
@@ -17,7 +19,7 @@ use std::time::Instant;
 use flow::dial::Socket;
 use flow::scratch::Scratch;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use wire::postgres::backend::{Fields, Status, parameter_status};
+use wire::postgres::backend::{Fields, Status};
 use wire::postgres::frontend::{put_query, put_sync};
 use wire::postgres::{Refusal, message, sqlstate};
 
@@ -31,8 +33,10 @@ use crate::plan::Leaves;
 use crate::server::{CancelKey, Dialled};
 use account::Account;
 
+pub use knowledge::ConnectionKnowledge;
+pub use output::{LeasedState, ServerOutput};
 pub use record::{Key, Record, ServerState};
-pub use settle::{RefusedSetting, gives_rights, is_refused_for_good};
+pub use settle::{RefusedSetting, is_refused_for_good};
 
 /// Of an outgoing buffer's memory so much is kept while nothing is in it.
 const KEPT: usize = 16 * 1024;
@@ -323,7 +327,7 @@ impl Connection {
         &mut self,
         cx: &mut Context<'_>,
         scratch: &Scratch,
-        on: &mut impl FnMut(&mut Known, Heard<'_>),
+        on: &mut impl FnMut(&mut ConnectionKnowledge, Heard<'_>),
     ) -> Poll<io::Result<bool>> {
         scratch.lend(|buffer| {
             let mut read = ReadBuf::new(buffer);
@@ -332,42 +336,26 @@ impl Connection {
                 self.broken = true;
                 return Poll::Ready(Ok(false));
             }
-            self.backend.heard(Instant::now());
+            let now = Instant::now();
+            self.backend.heard(now);
             let heard = if self.rest.is_empty() {
-                self.hear(read.filled(), on)
+                self.hear(read.filled(), now, on)
             } else {
                 self.rest.extend_from_slice(read.filled());
                 let joined = std::mem::take(&mut self.rest);
-                self.hear(&joined, on)
+                self.hear(&joined, now, on)
             };
             Poll::Ready(heard.map(|()| true).map_err(io::Error::other))
         })
     }
 
-    /// The answers under way, and what they change.
-    pub fn parts(&mut self) -> (&mut Script, Known<'_>) {
-        let known = Known {
-            prepared: &mut self.prepared,
-            reported: &mut self.reported,
-            status: &mut self.status,
-            leaves: &mut self.leaves,
-            record: &self.record,
-            settings: &mut self.settings,
-            own: &mut self.own,
-            own_error: &mut self.own_error,
-            not_restored: &mut self.not_restored,
-            broken: &mut self.broken,
-            account: &mut self.account,
-        };
-        (&mut self.script, known)
-    }
-
     fn hear(
         &mut self,
         bytes: &[u8],
-        on: &mut impl FnMut(&mut Known, Heard<'_>),
+        now: Instant,
+        on: &mut impl FnMut(&mut ConnectionKnowledge, Heard<'_>),
     ) -> Result<(), Unasked> {
-        let (script, mut known) = self.parts();
+        let (script, mut known) = self.parts(now);
         let taken = script.hear(bytes, &mut |heard| {
             known.note(&heard);
             on(&mut known, heard);
@@ -375,89 +363,6 @@ impl Connection {
         let taken = taken.inspect_err(|_| self.broken = true)?;
         self.rest = bytes[taken..].to_vec();
         Ok(())
-    }
-}
-
-/// What a server's words change in what is known of it.
-pub struct Known<'a> {
-    /// The statements prepared on it.
-    pub prepared: &'a mut Prepared,
-    /// The settings that the server reports.
-    pub reported: &'a mut Reported,
-    /// The status of its transaction.
-    pub status: &'a mut Status,
-    /// What its clients may have left on it.
-    pub leaves: &'a mut Leaves,
-    record: &'a Record,
-    settings: &'a mut Option<Applied>,
-    own: &'a mut VecDeque<Own>,
-    own_error: &'a mut Option<Box<[u8]>>,
-    not_restored: &'a mut Option<(Vec<Setting>, Box<[u8]>)>,
-    broken: &'a mut bool,
-    account: &'a mut Account,
-}
-
-impl Known<'_> {
-    /// Whether it is asked to restore something, or to undo that, and has not answered to the end.
-    pub fn is_restoring(&self) -> bool {
-        self.own.iter().any(|own| matches!(own, Own::Restores(_) | Own::UndoesRestore))
-    }
-
-    /// The connection must not be used again.
-    pub fn give_up(&mut self) {
-        *self.broken = true;
-    }
-
-    fn note(&mut self, heard: &Heard<'_>) {
-        match *heard {
-            Heard::Ready { .. } | Heard::ReadyAgain(_) | Heard::OwnSync | Heard::LeftOut => {
-                self.account.settle(1);
-            }
-            Heard::Ignored(syncs) => self.account.settle(syncs),
-            _ => {}
-        }
-        match *heard {
-            Heard::Failed { body, swallowed: true } => match self.own.front_mut() {
-                Some(Own::Fails) => {}
-                Some(Own::Restores(begun)) => {
-                    *self.not_restored = Some((std::mem::take(begun), body.into()));
-                }
-                _ => drop(self.own_error.get_or_insert_with(|| body.into())),
-            },
-            Heard::Ready { status, swallowed: true } => {
-                *self.status = status;
-                if let Some(Own::Settings(settings)) = self.own.pop_front()
-                    && self.own_error.is_none()
-                    && !*self.broken
-                {
-                    *self.settings = Some(settings);
-                }
-            }
-            Heard::Prepared(number) => self.prepared.confirmed(number),
-            Heard::NotPrepared(number) => self.prepared.not_prepared(number),
-            Heard::Forgotten { number, left_out } => self.prepared.closed(number, left_out),
-            Heard::Shape(number, shape) => self.prepared.described(number, shape),
-            Heard::Ready { status, .. } | Heard::ReadyAgain(status) => *self.status = status,
-            Heard::Parameter(body) => {
-                self.prepared.next_epoch();
-                self.parameter(body);
-            }
-            _ => {}
-        }
-    }
-
-    fn parameter(&mut self, body: &[u8]) {
-        let Ok((name, value)) = parameter_status(body) else { return };
-        let (Ok(name), Ok(value)) = (std::str::from_utf8(name), std::str::from_utf8(value)) else {
-            return;
-        };
-        if name == "application_name" {
-            self.record.name(value);
-        }
-        match self.reported.iter_mut().find(|(known, _)| &**known == name) {
-            Some((_, known)) => *known = value.into(),
-            None => self.reported.push((name.into(), value.into())),
-        }
     }
 }
 

@@ -8,14 +8,12 @@ use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::{Connection, FORGET, Own, refusal_of};
 use crate::pipeline::script::Heard;
-use crate::pipeline::settings::{SessionSettings, Setting};
+use crate::pipeline::settings::{SessionSettings, Setting, gives_rights};
 use crate::plan::Leaves;
 
 /// A setting that a server does not accept any more, and what it says.
 pub type RefusedSetting = (String, Refusal);
 
-/// Settings that say as whom a session acts: without one it would go on with other rights.
-const RIGHTS: [&str; 2] = ["role", "session_authorization"];
 /// Classes of SQLSTATE that say of a setting's value that it is no good; any other error is of the
 /// moment, as a cancel or a want of memory (the manual's appendix "PostgreSQL Error Codes").
 const NO_GOOD: [&str; 4] = ["0A", "22", "3F", "42"];
@@ -23,11 +21,6 @@ const NO_GOOD: [&str; 4] = ["0A", "22", "3F", "42"];
 /// Whether a server that says this will not accept a setting's value another time either.
 pub fn is_refused_for_good(refusal: &Refusal) -> bool {
     refusal.code.get(..2).is_some_and(|class| NO_GOOD.contains(&class))
-}
-
-/// Whether a session can not go on without this setting.
-pub fn gives_rights(name: &str) -> bool {
-    RIGHTS.contains(&name)
 }
 
 impl Connection {

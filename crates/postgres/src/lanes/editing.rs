@@ -2,7 +2,7 @@
 
 use flow::answers::Place;
 
-use super::group::Known;
+use super::group::LaneServer;
 use crate::client::Client;
 use crate::pipeline::script::{Heard, Script};
 
@@ -22,7 +22,7 @@ impl Editing {
     /// `within`: this is the end of it, and says that the client is in a transaction.
     pub(super) fn tell(
         &mut self,
-        lane: &Known,
+        lane: &LaneServer,
         (client, place): (&Client, Place),
         bytes: &[u8],
         is_last: bool,

@@ -35,13 +35,13 @@ pub struct Key {
 }
 
 /// A server connection that reads of many sessions share.
-pub type Lane = lanes::Lane<Replies, Ticket, Known>;
+pub type Lane = lanes::Lane<Replies, Ticket, LaneServer>;
 
 /// What [`Group::pick`](lanes::Group::pick) finds: where that is no lane with room, take a lease.
-pub type Picked = lanes::Picked<Replies, Ticket, Known, Refusal>;
+pub type Picked = lanes::Picked<Replies, Ticket, LaneServer, Refusal>;
 
 /// What is known of the server at a lane's end.
-pub struct Known {
+pub struct LaneServer {
     /// The statements it has prepared.
     pub prepared: RefCell<Prepared>,
     /// How to have what it runs cancelled.
@@ -78,7 +78,7 @@ pub struct Known {
     pub login: Login,
 }
 
-impl lanes::ServerRecord for Known {
+impl lanes::ServerRecord for LaneServer {
     #[inline]
     fn is_current(&self) -> bool {
         let backend = &self.record.backend;
@@ -86,7 +86,7 @@ impl lanes::ServerRecord for Known {
     }
 }
 
-impl Known {
+impl LaneServer {
     /// Whether a lane that is opened now would have the same from its login.
     #[inline]
     fn has_its_login(&self, backend: &Backend) -> bool {
@@ -116,11 +116,11 @@ pub struct Group {
     pub backend: Arc<Backend>,
     /// Reads under way at that backend, those of other groups too.
     pub load: Load,
-    lanes: lanes::Group<Replies, Ticket, Known, Refusal>,
+    lanes: lanes::Group<Replies, Ticket, LaneServer, Refusal>,
 }
 
 impl Deref for Group {
-    type Target = lanes::Group<Replies, Ticket, Known, Refusal>;
+    type Target = lanes::Group<Replies, Ticket, LaneServer, Refusal>;
 
     fn deref(&self) -> &Self::Target {
         &self.lanes

@@ -10,39 +10,27 @@ use flow::lane::Fate;
 use wire::postgres::backend::{Fields, tag};
 use wire::postgres::sqlstate;
 
-use super::group::{Known, Lane};
+use super::group::{Lane, LaneServer};
 use super::{Editing, RequestUnderWay};
 use crate::client::{AHEAD_MAX, Again, Client, Repeat};
 use crate::database::Database;
+use crate::pipeline::elsewhere::{CHANGED, is_for_another};
 use crate::pipeline::round::{Round, messages};
 use crate::pipeline::script::Heard;
 use crate::plan::Plan;
 use crate::slow::{self, Slow};
 
-/// SQLSTATEs after which a read is asked again elsewhere, when nothing of its reply was told: the
-/// server is read-only, in recovery, shutting down or starting.
-const ELSEWHERE: [&[u8]; 5] = [b"25006", b"40001", b"57P01", b"57P02", b"57P03"];
 /// After these the statement is prepared again: it is not there, or is there already.
 const ANEW: [&[u8]; 2] = [b"26000", b"42P05"];
-/// The statement's result has changed (`cached plan must not change result type`). A client that
-/// has prepared it before that has to hear of it, since it may remember what the result was; for
-/// one that prepares it in this very round it is prepared again.
-const CHANGED: &[u8] = b"0A000";
 const CANCELLED: &[u8] = b"57014";
 /// A reply on a lane on which a cancel is under way is kept up to this size.
 const KEPT_MAX: usize = 1024 * 1024;
 /// How often one statement is asked again.
 const ATTEMPTS_MAX: u8 = 3;
 
-/// Whether a read that failed so, before anything of its reply was told, is for another server.
-/// Some reads (0A000) a standby does not do.
-pub fn is_for_another(code: &[u8], is_replica: bool) -> bool {
-    ELSEWHERE.contains(&code) || (is_replica && code == CHANGED)
-}
-
-/// A request's companion.
+/// What goes along with a request on a lane.
 pub struct Ticket {
-    /// Whose it is.
+    /// The client that has asked.
     pub client: Rc<Client>,
     /// Where its answer belongs.
     pub place: Place,
@@ -56,7 +44,7 @@ pub struct Ticket {
     #[expect(dead_code, reason = "its drop ends the count")]
     pub loaded: RequestUnderWay,
     /// What became of the reply so far.
-    pub told: Told,
+    pub told: ReplyProgress,
     /// The statement under Weir's name that the request needs.
     pub needs: Option<Needs>,
     /// What came of a reply that is kept until it is whole: it may end with a cancel that was meant
@@ -69,7 +57,7 @@ pub struct Ticket {
 /// A prepared statement that a request needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs {
-    /// Its number.
+    /// The number of the statement.
     pub number: u64,
     /// The request prepares it itself.
     pub parsed: bool,
@@ -77,10 +65,10 @@ pub struct Needs {
 
 /// How much of a reply the client has heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
-    /// Nothing came yet.
+pub enum ReplyProgress {
+    /// Nothing of the reply has come.
     Nothing,
-    /// Some of it.
+    /// The client has heard some of it.
     Some,
     /// It began with an error that is none of the client's: the rest is left out.
     Withheld(Again),
@@ -88,14 +76,14 @@ pub enum Told {
 
 /// Hands replies to tickets: the owner of one lane.
 pub struct Attendant {
-    known: Rc<Known>,
+    known: Rc<LaneServer>,
     /// The lane itself, which is made after its owner.
     lane: Rc<OnceCell<Weak<Lane>>>,
 }
 
 impl Attendant {
     /// Of the lane that `lane` will be set to.
-    pub fn new(known: Rc<Known>, lane: Rc<OnceCell<Weak<Lane>>>) -> Self {
+    pub fn new(known: Rc<LaneServer>, lane: Rc<OnceCell<Weak<Lane>>>) -> Self {
         Self { known, lane }
     }
 
@@ -162,9 +150,9 @@ impl flow::lane::Owner<Ticket> for Attendant {
 impl Ticket {
     /// Tells the client a piece of the reply; false when the server said what it was not asked.
     #[inline]
-    fn reply(&mut self, lane: &Known, bytes: &[u8], is_last: bool) -> bool {
+    fn reply(&mut self, lane: &LaneServer, bytes: &[u8], is_last: bool) -> bool {
         let may_be_hit = lane.cancelled.get() && !self.client.wants_cancel();
-        let is_kept = !self.kept.is_empty() || (may_be_hit && self.told == Told::Nothing);
+        let is_kept = !self.kept.is_empty() || (may_be_hit && self.told == ReplyProgress::Nothing);
         if !is_kept {
             return self.tell(lane, bytes, is_last);
         }
@@ -174,7 +162,8 @@ impl Ticket {
         }
         let kept = std::mem::take(&mut self.kept);
         if is_last && self.ends_cancelled(&kept) {
-            self.told = Told::Withheld(if self.within { Again::Elsewhere } else { Again::Same });
+            self.told =
+                ReplyProgress::Withheld(if self.within { Again::Elsewhere } else { Again::Same });
         }
         self.tell(lane, &kept, is_last)
     }
@@ -187,18 +176,18 @@ impl Ticket {
                 .any(|message| message.tag == tag::ERROR_RESPONSE && is_cancel(message.body))
     }
 
-    fn tell(&mut self, lane: &Known, bytes: &[u8], is_last: bool) -> bool {
-        let is_first = self.told == Told::Nothing;
+    fn tell(&mut self, lane: &LaneServer, bytes: &[u8], is_last: bool) -> bool {
+        let is_first = self.told == ReplyProgress::Nothing;
         if is_first {
             if self.script.is_none() && answers_nothing(bytes) {
                 // Nothing was answered: it is due to nobody, and the answer may come behind it.
                 tracing::error!("a lane is given up: it says that it is ready, unasked");
-                self.told = Told::Withheld(Again::Elsewhere);
+                self.told = ReplyProgress::Withheld(Again::Elsewhere);
                 return false;
             }
             self.told = self.judge(lane, bytes);
         }
-        if matches!(self.told, Told::Withheld(_)) {
+        if matches!(self.told, ReplyProgress::Withheld(_)) {
             return true;
         }
         let Some(editing) = &mut self.script else {
@@ -209,7 +198,7 @@ impl Ticket {
         let is_in_step = editing.tell(lane, (client, self.place), bytes, is_last, within);
         match is_in_step {
             true => {}
-            false if is_first => self.told = Told::Withheld(Again::Elsewhere),
+            false if is_first => self.told = ReplyProgress::Withheld(Again::Elsewhere),
             // What it has heard may be the beginning of its own answer or none of it.
             false => self.client.cut_within_reply(),
         }
@@ -218,15 +207,15 @@ impl Ticket {
 
     /// Whether the reply begins with an error that is not an answer to what the client asked. What
     /// comes before it are messages without rows.
-    fn judge(&self, lane: &Known, bytes: &[u8]) -> Told {
+    fn judge(&self, lane: &LaneServer, bytes: &[u8]) -> ReplyProgress {
         if self.client.wants_cancel() || self.client.is_held(self.place) {
-            return Told::Withheld(Again::Same);
+            return ReplyProgress::Withheld(Again::Same);
         }
         for message in messages(bytes) {
             match message.tag {
                 tag::ERROR_RESPONSE => {
                     let Some(again) = self.again(lane, message.body) else { break };
-                    return Told::Withheld(again);
+                    return ReplyProgress::Withheld(again);
                 }
                 tag::PARSE_COMPLETE
                 | tag::BIND_COMPLETE
@@ -238,10 +227,10 @@ impl Ticket {
                 _ => break,
             }
         }
-        Told::Some
+        ReplyProgress::Some
     }
 
-    fn again(&self, lane: &Known, body: &[u8]) -> Option<Again> {
+    fn again(&self, lane: &LaneServer, body: &[u8]) -> Option<Again> {
         if self.within {
             return Some(Again::Elsewhere);
         }
@@ -272,7 +261,7 @@ impl Ticket {
 
     /// Nothing of the reply was told: what the request has changed of the client's names it has
     /// not.
-    fn undo(&mut self, lane: Option<&Known>) {
+    fn undo(&mut self, lane: Option<&LaneServer>) {
         if let Some(editing) = &mut self.script {
             editing.script.abandon(&mut |heard| match (heard, lane) {
                 (Heard::Name(outcome), _) => self.client.named(outcome),
@@ -290,9 +279,14 @@ impl Ticket {
     /// The reply is whole. `ran`: for how long the server had the request to itself; `count` notes
     /// it where the client has its answer.
     #[inline]
-    fn end(&mut self, lane: &Known, ran: Duration, count: impl FnOnce(&Self, &Known, Duration)) {
+    fn end(
+        &mut self,
+        lane: &LaneServer,
+        ran: Duration,
+        count: impl FnOnce(&Self, &LaneServer, Duration),
+    ) {
         match self.told {
-            Told::Withheld(again) => {
+            ReplyProgress::Withheld(again) => {
                 self.undo(Some(lane));
                 if let Some(needs) = self.needs {
                     lane.prepared.borrow_mut().doubted(needs.number);
@@ -307,7 +301,7 @@ impl Ticket {
     }
 
     #[inline]
-    fn count(&self, lane: &Known, ran: Duration) {
+    fn count(&self, lane: &LaneServer, ran: Duration) {
         self.plan.note(ran);
         lane.norm.note(ran);
         let took = lane.heard.get().saturating_duration_since(self.round.came);
@@ -334,7 +328,7 @@ impl Ticket {
 
     /// As [`count`](Self::count), where it was asked for another client: the server's time counts
     /// there.
-    fn count_shared(&self, lane: &Known, ran: Duration) {
+    fn count_shared(&self, lane: &LaneServer, ran: Duration) {
         lane.shared.inc();
         let took = lane.heard.get().saturating_duration_since(self.round.came);
         let queued = took.saturating_sub(ran);
@@ -349,7 +343,7 @@ impl Ticket {
     }
 
     #[inline]
-    fn count_query(&self, lane: &Known, database: &Database) {
+    fn count_query(&self, lane: &LaneServer, database: &Database) {
         database.count(|totals| {
             totals.transactions += u64::from(!self.within);
             totals.queries += 1;
@@ -368,7 +362,7 @@ impl Ticket {
     }
 
     /// It had joined a request whose reply is too long to be kept for it. It was not sent itself.
-    fn set_apart(mut self, lane: &Known) {
+    fn set_apart(mut self, lane: &LaneServer) {
         self.undo(Some(lane));
         self.client.again(self.place, Repeat { round: self.round, again: Again::Alone });
     }

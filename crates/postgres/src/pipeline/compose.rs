@@ -11,7 +11,7 @@ use wire::postgres::frontend::{
 };
 use wire::sql::Lifted;
 
-use super::names::{Named, Names};
+use super::names::{NamedStatement, Names};
 use super::prepared::Prepared;
 use super::round::messages;
 use super::script::{Expect, Fate, Script, Why};
@@ -19,11 +19,11 @@ use super::statements::{Name, PREFIX, Statement, Statements, THERE};
 
 /// Where statements are looked up while messages are written for one server.
 pub struct Composer<'a> {
-    /// Of this client.
+    /// The client's names for its statements.
     pub names: &'a mut Names,
-    /// Of this worker.
+    /// The statements of the worker.
     pub statements: &'a Statements,
-    /// Of that server.
+    /// What is prepared on the server.
     pub prepared: &'a mut Prepared,
     /// Those whose Parse went out in this round: should it fail, the server leaves out the rest of
     /// the round.
@@ -65,6 +65,15 @@ pub struct Found {
     pub parses: (u64, u64),
     /// Statements that were bound.
     pub binds: u64,
+}
+
+impl Found {
+    /// Adds what another has counted.
+    pub fn add_counts(&mut self, other: &Self) {
+        self.parses.0 += other.parses.0;
+        self.parses.1 += other.parses.1;
+        self.binds += other.binds;
+    }
 }
 
 impl Composer<'_> {
@@ -271,7 +280,7 @@ impl Composer<'_> {
             self.prepared.prepare(&statement, Fate::Pass, since, out, script);
         }
         let shape = self.prepared.shape(statement.number);
-        self.names.change(parse.name, Some(Named { statement, since, shape }));
+        self.names.change(parse.name, Some(NamedStatement { statement, since, shape }));
         Ok(())
     }
 
@@ -327,7 +336,7 @@ impl Composer<'_> {
         out: &mut Vec<u8>,
         script: &mut Script,
     ) -> Option<Rc<Statement>> {
-        let Named { statement, since, .. } = self.names.get(name)?.clone();
+        let NamedStatement { statement, since, .. } = self.names.get(name)?.clone();
         self.prepare(&statement, since, out, script);
         Some(statement)
     }

@@ -103,7 +103,7 @@ impl Server {
 }
 
 /// A client, Weir, and a server that answers later.
-struct Way {
+struct ClientPath {
     names: Names,
     statements: Statements,
     prepared: Prepared,
@@ -114,7 +114,7 @@ struct Way {
     heard: Vec<u8>,
 }
 
-impl Way {
+impl ClientPath {
     fn new(names: Limits, prepared: Limits) -> Self {
         Self {
             names: Names::new(names),
@@ -228,7 +228,7 @@ fn act() -> impl Strategy<Value = Act> {
 /// What a client hears that has a server of its own, and what it hears through Weir.
 fn both(acts: &[Act], prepared: Limits) -> (Vec<u8>, Vec<u8>) {
     let (mut way, mut server, mut wanted) =
-        (Way::new(AMPLE, prepared), Server::default(), Vec::new());
+        (ClientPath::new(AMPLE, prepared), Server::default(), Vec::new());
     let mut sync = Vec::new();
     put_sync(&mut sync);
     let mut query = Vec::new();
@@ -275,7 +275,7 @@ fn told(heard: &[u8]) -> String {
     said
 }
 
-fn asks(way: &mut Way, asks: &[(&[u8], &[u8])]) -> String {
+fn asks(way: &mut ClientPath, asks: &[(&[u8], &[u8])]) -> String {
     let mut out = Vec::new();
     asks.iter().for_each(|(name, sql)| put_parse(&mut out, name, sql, &[]));
     put_sync(&mut out);
@@ -286,7 +286,7 @@ fn asks(way: &mut Way, asks: &[(&[u8], &[u8])]) -> String {
 
 #[test]
 fn a_client_holds_so_many_statements_and_goes_on() {
-    let mut way = Way::new(Limits { count: 2, bytes: 1 << 20 }, AMPLE);
+    let mut way = ClientPath::new(Limits { count: 2, bytes: 1 << 20 }, AMPLE);
     assert_eq!(asks(&mut way, &[(b"a", b"1"), (b"b", b"1"), (b"", b"1")]), "111Z");
     assert_eq!(asks(&mut way, &[(b"c", b"1"), (b"d", b"1")]), "54000Z");
     let mut out = Vec::new();
@@ -298,7 +298,7 @@ fn a_client_holds_so_many_statements_and_goes_on() {
 #[test]
 fn a_client_holds_so_many_bytes_whatever_their_number() {
     let long = [b'x'; 1000];
-    let mut way = Way::new(Limits { count: 100, bytes: 2500 }, AMPLE);
+    let mut way = ClientPath::new(Limits { count: 100, bytes: 2500 }, AMPLE);
     assert_eq!(asks(&mut way, &[(b"a", &long), (b"b", &long)]), "11Z");
     assert_eq!(asks(&mut way, &[(b"c", &long)]), "54000Z");
     // The unnamed one is always taken, as often as it may be overwritten.

@@ -8,7 +8,7 @@ use wire::postgres::frontend::{
 };
 use wire::sql::Strings;
 
-use super::super::names::{Limits, Named, Names};
+use super::super::names::{Limits, NamedStatement, Names};
 use super::super::round::Round;
 use super::super::statements::Statements;
 use super::*;
@@ -78,7 +78,7 @@ impl Client {
     /// Gives a statement a name.
     fn names(&mut self, name: &str, sql: &str) {
         let statement = self.statements.known(sql.as_bytes(), b"");
-        let named = Named { statement, since: 0, shape: Default::default() };
+        let named = NamedStatement { statement, since: 0, shape: Default::default() };
         self.names.set(name.as_bytes(), Some(named));
     }
 
@@ -175,7 +175,7 @@ fn names_move_only_what_was_judged_by_them() {
     assert!(!of_name.is_read());
     // Something was named that is undone, as it is when the server that had it is gone.
     let statement = client.statements.known(b"SELECT 2", b"");
-    let other = Named { statement, since: 0, shape: Default::default() };
+    let other = NamedStatement { statement, since: 0, shape: Default::default() };
     client.names.change(b"s", Some(other));
     client.looks_up(&mut of_name);
     assert!(of_name.is_read());

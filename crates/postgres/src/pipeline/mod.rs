@@ -5,7 +5,8 @@
 //! cuts what a client sends, [`summary`] says what a round comes to, and [`judgement`] for how long
 //! that holds; [`compose`] writes a round as one server is to see it, by the client's
 //! own [`names`], the worker's [`statements`] and what that server has [`prepared`]; [`script`]
-//! goes through the answers, and [`point_errors`] tells errors as of the client's text.
+//! goes through the answers, [`point_errors`] tells errors as of the client's text, and
+//! [`elsewhere`] which of them another server would not give.
 //! [`settings`] are what a connection takes on for its session, and [`shape`] is what a statement
 //! takes and gives. [`effect`] says what a statement does to its session and to the servers,
 //! [`spans`] where those about the session are in a text, and [`study`] what a long text is.
@@ -13,6 +14,7 @@
 
 pub mod compose;
 pub mod effect;
+pub mod elsewhere;
 pub mod judgement;
 pub mod lease;
 pub mod names;

@@ -21,8 +21,8 @@ const NAME_BYTES: usize = 128;
 
 /// A client's prepared statement.
 #[derive(Debug, Clone)]
-pub struct Named {
-    /// What it says.
+pub struct NamedStatement {
+    /// What the client has prepared.
     pub statement: Rc<Statement>,
     /// The catalogue's count of changes when the client prepared it: what servers have prepared
     /// earlier may have another result.
@@ -42,17 +42,19 @@ pub struct Limits {
 
 /// What a name stands for.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 struct Slot {
-    named: Option<Named>,
+    named: Option<NamedStatement>,
     /// The number of its last change.
     last: u64,
 }
 
 /// A change of a name that is not answered, or may still have to be undone.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 struct Change {
     name: Box<[u8]>,
-    former: Option<Named>,
+    former: Option<NamedStatement>,
     /// The number of the change of the same name before it.
     before: u64,
     /// The number of the one behind it.
@@ -63,6 +65,7 @@ struct Change {
 
 /// A client's prepared statements by its own names; the unnamed one has the empty name.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Names {
     unnamed: Slot,
     named: HashMap<Box<[u8]>, Slot>,
@@ -85,7 +88,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// None.
+    /// The names of a client that has prepared nothing.
     pub fn new(limits: Limits) -> Self {
         let (unnamed, named, changes) = Default::default();
         Self {
@@ -111,7 +114,7 @@ impl Names {
 
     /// What a name stands for, if all that was sent so far is done.
     #[inline]
-    pub fn get(&self, name: &[u8]) -> Option<&Named> {
+    pub fn get(&self, name: &[u8]) -> Option<&NamedStatement> {
         self.slot(name)?.named.as_ref()
     }
 
@@ -180,7 +183,7 @@ impl Names {
     }
 
     /// A message that gives a name to a statement, or takes it away, is being sent.
-    pub fn change(&mut self, name: &[u8], named: Option<Named>) {
+    pub fn change(&mut self, name: &[u8], named: Option<NamedStatement>) {
         let number = self.first + self.changes.len() as u64;
         self.version += 1;
         self.looked_at = None;
@@ -211,7 +214,7 @@ impl Names {
     }
 
     /// A name stands for this from now on, and no answer is waited for.
-    pub fn set(&mut self, name: &[u8], named: Option<Named>) {
+    pub fn set(&mut self, name: &[u8], named: Option<NamedStatement>) {
         self.change(name, named);
         let Some(change) = self.changes.pop_back() else { return };
         self.bytes -= size(name, change.former.as_ref());
@@ -365,7 +368,7 @@ impl Names {
 }
 
 /// What a statement counts for.
-fn size(name: &[u8], named: Option<&Named>) -> usize {
+fn size(name: &[u8], named: Option<&NamedStatement>) -> usize {
     named.map_or(0, |named| NAME_BYTES + name.len() + named.statement.bytes())
 }
 
@@ -380,6 +383,28 @@ pub fn name_in(message: Frame<'_>) -> Option<&[u8]> {
             Target::Portal(_) => None,
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+impl Names {
+    /// All that counts for what follows, by numbers that do not depend on what came before.
+    pub fn fingerprint(&self, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash as _;
+        let number =
+            |named: &Option<NamedStatement>| named.as_ref().map(|named| named.statement.number);
+        let age = |change: u64| change.checked_sub(self.first);
+        let mut slots: Vec<_> = self.named.iter().collect();
+        slots.sort_by_key(|(name, _)| *name);
+        for (name, slot) in slots {
+            (name, number(&slot.named), age(slot.last)).hash(hasher);
+        }
+        (number(&self.unnamed.named), age(self.unnamed.last)).hash(hasher);
+        for change in &self.changes {
+            let (before, next) = (age(change.before), age(change.next));
+            (&change.name, number(&change.former), before, next, change.is_undone).hash(hasher);
+        }
+        (self.heard, age(self.round), self.bytes).hash(hasher);
     }
 }
 

@@ -10,8 +10,8 @@ impl Client {
         Self(Names::new(LIMITS), Statements::new(LIMITS))
     }
 
-    fn named(&self, sql: &str) -> Option<Named> {
-        let named = Named {
+    fn named(&self, sql: &str) -> Option<NamedStatement> {
+        let named = NamedStatement {
             statement: self.1.known(sql.as_bytes(), b""),
             since: 0,
             shape: Shape::default(),
@@ -32,7 +32,8 @@ impl Client {
     }
 
     fn says(&self, name: &str) -> String {
-        let text = |named: &Named| String::from_utf8_lossy(&named.statement.sql).into_owned();
+        let text =
+            |named: &NamedStatement| String::from_utf8_lossy(&named.statement.sql).into_owned();
         self.0.get(name.as_bytes()).map_or(String::new(), text)
     }
 

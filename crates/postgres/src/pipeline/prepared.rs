@@ -31,7 +31,7 @@ enum State {
 
 /// A statement on one server connection.
 #[derive(Debug, Clone)]
-struct Kept {
+struct PreparedStatement {
     name: Name,
     state: State,
     /// The connection's epoch in which its Parse went out.
@@ -50,6 +50,7 @@ struct Kept {
 
 /// A statement that is to be gone from a server connection, and may be there.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 struct Leaving {
     name: Name,
     /// What its parameters and its result were; the server's word may still be under way.
@@ -77,7 +78,7 @@ impl Leaving {
     }
 }
 
-impl Kept {
+impl PreparedStatement {
     fn into_what(self) -> Closing {
         let Self { name, shape, may_be_there, .. } = self;
         Closing { name, shape, may_be_there }
@@ -86,8 +87,9 @@ impl Kept {
 
 /// The statements of one server connection.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Prepared {
-    known: HashMap<u64, Kept>,
+    known: HashMap<u64, PreparedStatement>,
     /// What is not known any more, until the server has closed it.
     leaving: HashMap<u64, Leaving>,
     /// Parses under way of each: what one of them comes to is not what the last one will.
@@ -199,7 +201,7 @@ impl Prepared {
         let (epoch, used) = (self.epoch, self.clock);
         let (state, shape) = (State::Pending, Shape::default());
         let name = statement.name.clone();
-        let kept = Kept { name, state, epoch, since, shape, may_be_there, used, len };
+        let kept = PreparedStatement { name, state, epoch, since, shape, may_be_there, used, len };
         self.known.insert(statement.number, kept);
         // What was left of it there goes with the Close in front of this Parse, or both are left
         // out.
@@ -329,6 +331,29 @@ impl Prepared {
         // Of those whose Close is under way its answer is still to come, and changes nothing.
         self.leaving.clear();
         (self.bytes, self.has_closed) = (0, false);
+    }
+}
+
+#[cfg(test)]
+impl Prepared {
+    /// All that counts for what follows, as long as nothing has to make room.
+    pub fn fingerprint(&self, hasher: &mut impl std::hash::Hasher) {
+        use std::hash::Hash as _;
+        let mut known: Vec<_> = self.known.iter().collect();
+        known.sort_by_key(|(number, _)| **number);
+        for (number, kept) in known {
+            let is_sure = kept.state == State::Sure;
+            let is_now = kept.epoch == self.epoch;
+            (number, &*kept.name, is_sure, is_now, kept.may_be_there).hash(hasher);
+        }
+        let mut leaving: Vec<_> = self.leaving.iter().collect();
+        leaving.sort_by_key(|(number, _)| **number);
+        for (number, of) in leaving {
+            (number, &*of.name, of.may_be_there, of.under_way, of.stays).hash(hasher);
+        }
+        let mut parses: Vec<_> = self.parses.iter().collect();
+        parses.sort();
+        (parses, self.has_closed).hash(hasher);
     }
 }
 

@@ -21,7 +21,7 @@ pub const HELD_MAX: usize = 64 * 1024;
 
 /// What stands at the start of a client's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum RoundCut {
     /// More bytes are wanted.
     More,
     /// A whole Query of this length.
@@ -31,7 +31,7 @@ pub enum Cut {
     /// A message that has to be dealt with as it comes, or the beginning of a round that can't be
     /// held.
     Stream,
-    /// A Sync alone.
+    /// A Sync of this length, in front of which nothing was asked.
     Sync(usize),
     /// A message that says nothing here: a Flush, or what is left of a COPY that failed.
     Nothing(usize),
@@ -42,50 +42,50 @@ pub enum Cut {
 }
 
 /// What stands at the start of `bytes`; a message may have `message_max` bytes.
-pub fn cut(bytes: &[u8], message_max: usize) -> Cut {
+pub fn cut(bytes: &[u8], message_max: usize) -> RoundCut {
     let Header { tag, len } = match frame::header(bytes, message_max) {
         Ok(Some(header)) => header,
-        Ok(None) => return Cut::More,
-        Err(_) => return Cut::Garbage,
+        Ok(None) => return RoundCut::More,
+        Err(_) => return RoundCut::Garbage,
     };
     let whole = bytes.len() >= len;
     match tag {
         // One that is longer is looked into elsewhere, which takes its time.
-        b'Q' if whole && len <= HELD_MAX => Cut::Query(len),
-        b'Q' if len <= HELD_MAX => Cut::More,
+        b'Q' if whole && len <= HELD_MAX => RoundCut::Query(len),
+        b'Q' if len <= HELD_MAX => RoundCut::More,
         b'P' | b'B' | b'D' | b'E' | b'C' => extended(bytes, message_max),
-        b'S' if whole => Cut::Sync(len),
-        b'H' | b'c' | b'f' if whole => Cut::Nothing(len),
-        b'S' | b'H' | b'c' | b'f' | b'd' if len <= HELD_MAX && !whole => Cut::More,
-        b'd' if whole => Cut::Nothing(len),
-        b'X' => Cut::Terminate,
-        b'Q' | b'F' | b'd' => Cut::Stream,
-        _ => Cut::Garbage,
+        b'S' if whole => RoundCut::Sync(len),
+        b'H' | b'c' | b'f' if whole => RoundCut::Nothing(len),
+        b'S' | b'H' | b'c' | b'f' | b'd' if len <= HELD_MAX && !whole => RoundCut::More,
+        b'd' if whole => RoundCut::Nothing(len),
+        b'X' => RoundCut::Terminate,
+        b'Q' | b'F' | b'd' => RoundCut::Stream,
+        _ => RoundCut::Garbage,
     }
 }
 
-fn extended(bytes: &[u8], message_max: usize) -> Cut {
+fn extended(bytes: &[u8], message_max: usize) -> RoundCut {
     let mut at = 0;
     loop {
         let Header { tag, len } = match frame::header(&bytes[at..], message_max) {
             Ok(Some(header)) => header,
             Ok(None) => break,
             // What comes before it is still to be answered.
-            Err(_) => return if at == 0 { Cut::Garbage } else { Cut::Stream },
+            Err(_) => return if at == 0 { RoundCut::Garbage } else { RoundCut::Stream },
         };
         match tag {
             b'P' | b'B' | b'D' | b'E' | b'C' | b'S' => {}
-            _ => return Cut::Stream,
+            _ => return RoundCut::Stream,
         }
         at += len;
         if at > bytes.len() {
-            return if at <= HELD_MAX { Cut::More } else { Cut::Stream };
+            return if at <= HELD_MAX { RoundCut::More } else { RoundCut::Stream };
         }
         if tag == b'S' {
-            return Cut::Extended(at);
+            return RoundCut::Extended(at);
         }
     }
-    if bytes.len() > HELD_MAX { Cut::Stream } else { Cut::More }
+    if bytes.len() > HELD_MAX { RoundCut::Stream } else { RoundCut::More }
 }
 
 /// The whole messages at the start of `bytes`.
@@ -101,7 +101,7 @@ pub fn messages(bytes: &[u8]) -> impl Iterator<Item = Frame<'_>> {
 /// The messages of a round, as its client sent them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Messages {
-    /// A whole Query.
+    /// The bytes of a whole Query.
     Query(Rc<[u8]>),
     /// Whole messages of the extended protocol, the last of them a Sync.
     Extended(Rc<[u8]>),
@@ -318,22 +318,22 @@ pub(crate) mod tests {
     #[test]
     fn rounds_are_cut_where_the_server_answers() {
         let query = of(&[(b'Q', b"select 1\0"), (b'X', b"")]);
-        assert_eq!(cut(&query, 1 << 20), Cut::Query(14));
-        assert_eq!(cut(&query[..13], 1 << 20), Cut::More);
-        assert_eq!(cut(&query[14..], 1 << 20), Cut::Terminate);
+        assert_eq!(cut(&query, 1 << 20), RoundCut::Query(14));
+        assert_eq!(cut(&query[..13], 1 << 20), RoundCut::More);
+        assert_eq!(cut(&query[14..], 1 << 20), RoundCut::Terminate);
         let round = of(&[(b'P', b"\0select 1\0\0\0"), (b'B', b"\0\0"), (b'S', b"")]);
-        assert_eq!(cut(&round, 1 << 20), Cut::Extended(round.len()));
-        assert_eq!(cut(&round[..round.len() - 1], 1 << 20), Cut::More);
+        assert_eq!(cut(&round, 1 << 20), RoundCut::Extended(round.len()));
+        assert_eq!(cut(&round[..round.len() - 1], 1 << 20), RoundCut::More);
     }
 
     #[test]
     fn what_needs_an_answer_before_its_end_is_streamed() {
         let flushed = of(&[(b'P', b"\0select 1\0\0\0"), (b'H', b"")]);
-        assert_eq!(cut(&flushed, 1 << 20), Cut::Stream);
+        assert_eq!(cut(&flushed, 1 << 20), RoundCut::Stream);
         let long = of(&[(b'Q', &[b' '; HELD_MAX])]);
-        assert_eq!(cut(&long[..100], 1 << 20), Cut::Stream);
-        assert_eq!(cut(&long, 1 << 20), Cut::Stream);
-        assert_eq!(cut(&long, HELD_MAX), Cut::Garbage);
+        assert_eq!(cut(&long[..100], 1 << 20), RoundCut::Stream);
+        assert_eq!(cut(&long, 1 << 20), RoundCut::Stream);
+        assert_eq!(cut(&long, HELD_MAX), RoundCut::Garbage);
     }
 
     #[test]
@@ -361,9 +361,9 @@ pub(crate) mod tests {
 
     #[test]
     fn garbage_is_garbage() {
-        assert_eq!(cut(b"GET / HTTP/1.1\r\n", 1 << 30), Cut::Garbage);
-        assert_eq!(cut(&[b'Q', 0, 0, 0, 3], 1 << 20), Cut::Garbage);
-        assert_eq!(cut(&[b'Q', 0, 0], 1 << 20), Cut::More);
-        assert_eq!(cut(&[0xff; 9], 1 << 20), Cut::Garbage);
+        assert_eq!(cut(b"GET / HTTP/1.1\r\n", 1 << 30), RoundCut::Garbage);
+        assert_eq!(cut(&[b'Q', 0, 0, 0, 3], 1 << 20), RoundCut::Garbage);
+        assert_eq!(cut(&[b'Q', 0, 0], 1 << 20), RoundCut::More);
+        assert_eq!(cut(&[0xff; 9], 1 << 20), RoundCut::Garbage);
     }
 }

@@ -31,11 +31,12 @@ const CLOSE_COMPLETE: [u8; HEADER] = [b'3', 0, 0, 0, 4];
 
 /// The answers under way on one server connection, or of one request in a lane.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Script {
     expected: VecDeque<Expect>,
     /// Bytes that are still to come of the message that has begun.
     remaining: usize,
-    /// Whose those are.
+    /// Who hears the rest of that message.
     passing: Passing,
     /// A number for the parameters of the statement that is being described.
     parameters: u64,
@@ -55,7 +56,7 @@ pub struct Script {
 /// What becomes of a message.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Passing {
-    /// Nobody hears it.
+    /// Nobody hears the message.
     #[default]
     Nobody,
     /// It is part of an answer that the client hears.
@@ -77,7 +78,7 @@ impl Passing {
 pub struct Unasked(pub char);
 
 impl Script {
-    /// Of one Query.
+    /// The script of one Query, whose answer the client hears.
     pub fn of_query() -> Self {
         Self { expected: [Expect::Query(Fate::Pass)].into(), ..Self::default() }
     }
@@ -105,6 +106,11 @@ impl Script {
     /// the last Sync.
     pub fn closes_all(&mut self) -> bool {
         !std::mem::replace(&mut self.all_closed, true)
+    }
+
+    /// Whether what stands first is answered here, of which no server was asked.
+    pub fn has_invented(&self) -> bool {
+        self.remaining == 0 && self.invents()
     }
 
     /// Answers what stands first and no server was asked.
@@ -440,7 +446,6 @@ impl Script {
         self.clear();
     }
 
-    /// Forgets everything.
     pub fn clear(&mut self) {
         self.expected.clear();
         self.remaining = 0;

@@ -231,6 +231,11 @@ fn strings(value: Option<&str>) -> Strings {
     }
 }
 
+/// Whether a session can not go on without this setting: it would do so with other rights.
+pub fn gives_rights(name: &str) -> bool {
+    matches!(name, "role" | "session_authorization")
+}
+
 /// Whether a server connection that has taken these on may be another user's.
 pub fn changes_user(applied: &Applied) -> bool {
     ["E'role'", "\"role\"", "session_authorization"].iter().any(|name| applied.contains(name))

@@ -25,7 +25,7 @@ pub struct Statement {
     pub number: u64,
     /// Its name on servers.
     pub name: Name,
-    /// What it says.
+    /// The text of the statement.
     pub sql: Box<[u8]>,
     /// Number and types of its parameters, as Parse has them behind the text.
     pub types: Box<[u8]>,
@@ -109,7 +109,6 @@ impl Text {
         Self { sql: sql.into(), types: types.into(), names_moment, reads_moment }
     }
 
-    /// The statement itself.
     pub fn sql(&self) -> &[u8] {
         &self.sql
     }

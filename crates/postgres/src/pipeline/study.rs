@@ -20,7 +20,7 @@ pub enum Study {
     Nothing,
     /// It is to be; it has so many bytes.
     Wanted(usize),
-    /// It was.
+    /// It was looked into.
     Done(Rc<LongText>),
     /// It can't be, and the server is to say what is wrong with it.
     Unreadable,

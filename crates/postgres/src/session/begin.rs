@@ -21,7 +21,7 @@ use wire::sql::{Lexer, Strings};
 
 use super::Session;
 use super::patience::setting_duration;
-use crate::pipeline::names::Named;
+use crate::pipeline::names::NamedStatement;
 use crate::pipeline::round::Round;
 use crate::plan::{BeginForm, Deallocate, Resting};
 use crate::settings::Route;
@@ -31,7 +31,7 @@ use crate::settings::Route;
 pub(super) struct Begun {
     /// As its client has begun it.
     pub sql: Box<str>,
-    /// When.
+    /// When the client has begun it.
     pub since: Instant,
     /// How long its client may rest in it by the server's setting; `None` is for ever.
     pub resting: Option<Duration>,
@@ -45,7 +45,7 @@ pub(super) struct Begun {
 }
 
 impl Session {
-    /// Answers a BEGIN.
+    /// Answers a BEGIN that no server hears of yet.
     pub(super) fn begin(&mut self, form: BeginForm, sql: Box<str>, round: &Round) {
         let command = command(sql.as_bytes());
         let is_loose = form.is_loose()
@@ -159,7 +159,8 @@ impl Session {
     fn remember(&mut self, body: &[u8]) {
         let Ok(parse) = Parse::read(body) else { return };
         let statement = self.front.statements.known(parse.query, parse.parameters());
-        let named = Named { statement, since: self.database.changes(), shape: Default::default() };
+        let named =
+            NamedStatement { statement, since: self.database.changes(), shape: Default::default() };
         self.client.names().set(parse.name, Some(named));
     }
 }

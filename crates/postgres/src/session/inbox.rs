@@ -5,7 +5,6 @@ use std::task::{Context, Poll, ready};
 
 use wire::postgres::{Refusal, sqlstate};
 
-use super::relay::Relay;
 use super::{End, Session};
 
 /// So much of what a client has sent counts for nothing.
@@ -21,12 +20,6 @@ impl Session {
         self.inbox.shrink_to(INBOX_KEPT);
         self.release_held();
         taken
-    }
-
-    /// Whether all that the client has sent went to the server that it has.
-    pub(super) fn has_sent_all(&self, relay: &Relay) -> bool {
-        let stands_in_front = relay.is_sending() || self.next.is_some();
-        !stands_in_front && self.repeats.is_empty() && self.inbox.is_empty()
     }
 
     /// Waits for bytes of the client, or for something else to do.

@@ -18,12 +18,9 @@ use wire::postgres::backend::Status;
 use wire::postgres::{Refusal, sqlstate};
 
 use super::lease::GONE_TURN;
-use super::relay::Relay;
 use super::{End, Session};
-use crate::connection::Connection;
 use crate::notify::{Confirmed, Joined, Listener};
 use crate::pipeline::lease::listening::{DivertedChange, ListenChange, leaves};
-use crate::pipeline::lease::sending::Joining;
 use crate::pipeline::round::Round;
 use crate::plan::{Discard, Kind, Plan};
 
@@ -35,35 +32,47 @@ enum Waited {
     Late,
 }
 
-/// The Bind of a LISTEN of a client that has a server connection.
-#[derive(Debug, Default)]
-pub(super) enum Confirming {
-    /// No LISTEN is waited for.
-    #[default]
-    Nothing,
-    /// It is not confirmed that a server listens there.
-    Waits {
-        /// What tells, in time.
-        answer: Pin<Box<Timeout<oneshot::Receiver<Confirmed>>>>,
-        /// The client did not listen to its channel before.
-        joined: bool,
-    },
-    /// It was confirmed, or was not in time.
-    Ended {
-        /// A server listens there.
-        confirmed: bool,
-        /// The client did not listen to its channel before.
-        joined: bool,
-    },
+/// A channel that is joined for a client that has a server connection.
+pub(super) struct Confirming {
+    /// What tells, in time, that a server listens there.
+    answer: Pin<Box<Timeout<oneshot::Receiver<Confirmed>>>>,
+    /// The client did not listen to the channel before.
+    joined: bool,
 }
 
 impl Confirming {
-    /// Ready when it waits no longer.
-    pub fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self::Waits { answer, joined } = self else { return Poll::Pending };
-        let answered = ready!(answer.as_mut().poll(cx));
-        *self = Self::Ended { confirmed: matches!(answered, Ok(Ok(Ok(())))), joined: *joined };
-        Poll::Ready(())
+    /// Ready when it waits no longer: whether a server listens there, and whether the client did
+    /// not listen to the channel before.
+    pub fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<(bool, bool)> {
+        let answered = ready!(self.answer.as_mut().poll(cx));
+        Poll::Ready((matches!(answered, Ok(Ok(Ok(())))), self.joined))
+    }
+}
+
+/// What came of joining a channel for a client that has a server connection.
+pub(super) enum ChannelJoin {
+    /// It is known at once.
+    Ended {
+        /// A server listens there.
+        confirmed: bool,
+        /// The client did not listen to the channel before.
+        joined: bool,
+    },
+    /// It is not confirmed that a server listens there.
+    Waits(Confirming),
+}
+
+/// What was kept from the server holds from now on, or was undone with its round.
+pub(super) fn end_diverted(
+    listener: &mut Option<Box<Listener>>,
+    changes: &[DivertedChange],
+    holds: bool,
+) {
+    let Some(listener) = listener.as_mut().filter(|_| !changes.is_empty()) else { return };
+    for channel in listener.channels() {
+        if leaves(changes, &channel, holds) {
+            listener.leave(&channel);
+        }
     }
 }
 
@@ -206,45 +215,18 @@ impl Session {
         }
     }
 
-    /// What was kept from the server holds from now on, or was undone with its round.
-    pub(super) fn divert_ended(&mut self, changes: &[DivertedChange], holds: bool) {
-        let Some(listener) = self.listener.as_mut().filter(|_| !changes.is_empty()) else { return };
-        for channel in listener.channels() {
-            if leaves(changes, &channel, holds) {
-                listener.leave(&channel);
-            }
-        }
-    }
-
-    /// Joins a channel for a client that has a server connection, or looks what came of that.
-    pub(super) fn join_beside(&mut self, confirming: &mut Confirming, channel: &str) -> Joining {
-        if matches!(confirming, Confirming::Nothing) {
-            *confirming = self.join(channel);
-        }
-        match std::mem::take(confirming) {
-            waits @ Confirming::Waits { .. } => {
-                *confirming = waits;
-                Joining::Waits
-            }
-            Confirming::Ended { confirmed: true, joined } => Joining::Confirmed { joined },
-            Confirming::Ended { .. } | Confirming::Nothing => {
-                self.no_longer(Some(channel));
-                Joining::Refused
-            }
-        }
-    }
-
-    fn join(&mut self, channel: &str) -> Confirming {
+    /// Joins a channel for a client that has a server connection.
+    pub(super) fn join(&mut self, channel: &str) -> ChannelJoin {
         let deadline = self.options.patience.deadline(Instant::now()).into();
         let listener = self.listener();
         let joined = !listener.has(channel);
         match listener.join(channel) {
-            Ok(Joined::Now) => Confirming::Ended { confirmed: true, joined },
+            Ok(Joined::Now) => ChannelJoin::Ended { confirmed: true, joined },
             Ok(Joined::Soon(answer)) => {
                 let answer = Box::pin(tokio::time::timeout_at(deadline, answer));
-                Confirming::Waits { answer, joined }
+                ChannelJoin::Waits(Confirming { answer, joined })
             }
-            Err(_) => Confirming::Ended { confirmed: false, joined },
+            Err(_) => ChannelJoin::Ended { confirmed: false, joined },
         }
     }
 
@@ -267,13 +249,6 @@ impl Session {
                  under way",
             ))
         })
-    }
-
-    /// As [`mail_may_go`](Self::mail_may_go), of a client that has a server connection.
-    pub(super) fn mail_may_go_beside(&self, relay: &Relay, server: &Connection) -> bool {
-        relay.lease.is_quiet()
-            && server.script.is_between()
-            && (!relay.lease.is_open() || self.client.is_overrun())
     }
 
     /// The server has done this: what the client listens to there Weir leaves alone.

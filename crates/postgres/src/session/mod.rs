@@ -8,6 +8,7 @@
 //! it is from then on; [`Session::way`] says where it goes; `ride` puts it on a lane, `lease` gets
 //! a server connection and `relay`s, `begin` answers what needs no server yet.
 
+mod ahead;
 mod batch;
 mod begin;
 mod environment;
@@ -26,7 +27,6 @@ mod study;
 mod told;
 mod way;
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,22 +41,23 @@ use wire::postgres::{Refusal, sqlstate};
 
 use crate::backends::LastWrite;
 use crate::batches::Lines;
-use crate::client::{Client, Repeat};
+use crate::client::Client;
 use crate::database::Database;
 use crate::lanes::Lane;
 use crate::notify::Listener;
-use crate::pipeline::round::{self, Cut, Round};
+use crate::pipeline::round::{self, Round, RoundCut};
 use crate::pipeline::settings::SessionSettings;
 use crate::pipeline::summary::is_unsure;
 use crate::plan::Plan;
 use crate::settings::{Mode, Route};
 use crate::worker::{Front, SessionTarget};
+use ahead::RoundsAhead;
 use begin::Begun;
 use environment::Environment;
 use options::Options;
 use patience::{Limit, Patience, idle_in_transaction_timeout, idle_timeout, read_timeout, sooner};
 use refuse::LeftOut;
-use way::Way;
+use way::RoundPath;
 
 /// Requests of one client in flight at a time; more wait in its socket.
 const IN_FLIGHT_MAX: usize = 64;
@@ -104,11 +105,8 @@ pub struct Session {
     /// Where its statements go, where the client or the configuration says so.
     route: Option<Route>,
     environment: Environment,
-    /// What is to be asked again, in front of what the client has sent since.
-    repeats: VecDeque<Repeat>,
-    /// A round that was cut and waits for its turn, in front of what is in the inbox. In a box, for
-    /// few clients have one.
-    next: Option<Box<Round>>,
+    /// Rounds in front of what is in the inbox.
+    ahead: RoundsAhead,
     /// Bytes of the client that are not dealt with.
     inbox: Vec<u8>,
     /// What they take of the memory that all clients have for that, beyond a little that counts for
@@ -136,11 +134,11 @@ pub struct Session {
 /// What stands at the start of what a client has sent.
 enum Looked {
     /// A round, and where it goes.
-    Round(Round, Way),
+    Round(Round, RoundPath),
     /// A round that is to be looked at once all in front of it is answered.
     Unsure,
     /// No round that goes anywhere.
-    NoRound(Cut),
+    NoRound(RoundCut),
 }
 
 impl Session {
@@ -156,8 +154,7 @@ impl Session {
         Self {
             has_joined: false,
             route: options.route,
-            repeats: VecDeque::new(),
-            next: None,
+            ahead: RoundsAhead::default(),
             inbox: Vec::new(),
             held: front.shared.held.none(),
             begun: None,
@@ -179,7 +176,7 @@ impl Session {
         }
     }
 
-    /// Its connection.
+    /// The client that it serves.
     pub fn client(&self) -> &Rc<Client> {
         &self.client
     }
@@ -207,7 +204,7 @@ impl Session {
                 self.settled().await;
                 Box::pin(self.ask_again()).await?;
             }
-            while (self.next.is_some() || !self.inbox.is_empty()) && !self.client.has_repeats() {
+            while (!self.ahead.is_empty() || !self.inbox.is_empty()) && !self.client.has_repeats() {
                 self.tell_mail()?;
                 if !self.step().await? {
                     break;
@@ -286,37 +283,41 @@ impl Session {
         };
         let in_flight = self.client.in_flight();
         // In a transaction an error decides about what follows it.
-        let goes_beside = matches!(way, Way::Ride(_)) && self.begun.is_none();
+        let goes_beside = matches!(way, RoundPath::Ride(_)) && self.begun.is_none();
         if in_flight > 0 && !goes_beside {
             // What comes before it is answered first.
-            self.next = Some(Box::new(round));
+            self.ahead.wait(round);
             self.settled().await;
             return Ok(true);
         }
         if in_flight >= IN_FLIGHT_MAX {
-            self.next = Some(Box::new(round));
+            self.ahead.wait(round);
             return Ok(false);
         }
-        self.next = self.go(round, way).await?.map(Box::new);
+        if let Some(round) = self.go(round, way).await? {
+            self.ahead.wait(round);
+        }
         Ok(true)
     }
 
     /// Sends a round its way, or answers it; the round comes back where it is to be looked at once
     /// more.
-    async fn go(&mut self, round: Round, way: Way) -> Result<Option<Round>, End> {
+    async fn go(&mut self, round: Round, way: RoundPath) -> Result<Option<Round>, End> {
         match way {
-            Way::Ride(plan) => {
+            RoundPath::Ride(plan) => {
                 let may_share = self.may_share_read(&plan);
                 return self.ride(round, plan, may_share).await;
             }
-            Way::Lease { read } => return Box::pin(self.lease(round, read)).await,
-            Way::Fly(plan) => return Box::pin(self.fly(round, plan)).await,
-            Way::Batch(plan) => return Box::pin(self.batch(round, plan)).await,
-            Way::Listening(what) => return Box::pin(self.change_listening(what, round)).await,
-            Way::Begin(form, sql) => self.begin(form, sql, &round),
-            Way::End(command) => self.end(command, &round),
-            Way::Route(route) => self.change_route(route, &round),
-            Way::Forget(what) => self.deallocate(&what, &round),
+            RoundPath::Lease { read } => return Box::pin(self.lease(round, read)).await,
+            RoundPath::Fly(plan) => return Box::pin(self.fly(round, plan)).await,
+            RoundPath::Batch(plan) => return Box::pin(self.batch(round, plan)).await,
+            RoundPath::Listening(what) => {
+                return Box::pin(self.change_listening(what, round)).await;
+            }
+            RoundPath::Begin(form, sql) => self.begin(form, sql, &round),
+            RoundPath::End(command) => self.end(command, &round),
+            RoundPath::Route(route) => self.change_route(route, &round),
+            RoundPath::Forget(what) => self.deallocate(&what, &round),
         }
         Ok(None)
     }
@@ -330,7 +331,7 @@ impl Session {
             Err(cut) => return Looked::NoRound(cut),
         };
         if self.client.in_flight() > 0 && is_unsure(round.bytes(), &self.client.names()) {
-            self.next = Some(Box::new(round));
+            self.ahead.wait(round);
             return Looked::Unsure;
         }
         let way = self.way(&mut round);
@@ -339,35 +340,39 @@ impl Session {
 
     /// The round that waits for its turn, or else what is cut from the start of the inbox; what is
     /// no round stays there, and so does one that goes out as it comes.
-    fn next_round(&mut self) -> Result<Round, Cut> {
-        if let Some(mut round) = self.next.take() {
+    fn next_round(&mut self) -> Result<Round, RoundCut> {
+        if let Some(mut round) = self.ahead.next() {
             round.came = Instant::now();
-            return Ok(*round);
+            return Ok(round);
         }
         match round::cut(&self.inbox, self.front.settings().max_message.len()) {
-            Cut::Query(len) => Ok(Round::query(self.take(len), Instant::now())),
-            Cut::Extended(len) => Ok(Round::extended(self.take(len), Instant::now())),
-            Cut::Stream => Ok(Round::streamed(Instant::now())),
+            RoundCut::Query(len) => Ok(Round::query(self.take(len), Instant::now())),
+            RoundCut::Extended(len) => Ok(Round::extended(self.take(len), Instant::now())),
+            RoundCut::Stream => Ok(Round::streamed(Instant::now())),
             cut => Err(cut),
         }
     }
 
     /// Deals with what is no round that goes anywhere; false when more bytes are wanted.
-    async fn step_over(&mut self, cut: Cut) -> Result<bool, End> {
+    async fn step_over(&mut self, cut: RoundCut) -> Result<bool, End> {
         match cut {
             // A round does not come here.
-            Cut::More | Cut::Query(_) | Cut::Extended(_) | Cut::Stream => return Ok(false),
-            Cut::Sync(len) => {
+            RoundCut::More | RoundCut::Query(_) | RoundCut::Extended(_) | RoundCut::Stream => {
+                return Ok(false);
+            }
+            RoundCut::Sync(len) => {
                 self.settled().await;
                 if !self.client.has_repeats() {
                     self.answer_sync(len);
                 }
             }
-            Cut::Nothing(len) => drop(self.inbox.drain(..len)),
+            RoundCut::Nothing(len) => drop(self.inbox.drain(..len)),
             // What came before it is answered first.
-            Cut::Terminate | Cut::Garbage if self.client.in_flight() > 0 => self.settled().await,
-            Cut::Terminate => return Err(End::Terminated),
-            Cut::Garbage => return Err(self.garbage()),
+            RoundCut::Terminate | RoundCut::Garbage if self.client.in_flight() > 0 => {
+                self.settled().await
+            }
+            RoundCut::Terminate => return Err(End::Terminated),
+            RoundCut::Garbage => return Err(self.garbage()),
         }
         Ok(true)
     }

@@ -1,6 +1,7 @@
 //! What the configuration says of one client's session.
 
 use super::patience::Patience;
+use crate::pipeline::lease::machine::LeaseOptions;
 use crate::settings::{Commit, Consistency, LastValues, Mode, Route, Settings};
 
 /// What is configured for the sessions of one user in one database. What a user's table says comes
@@ -54,6 +55,14 @@ impl Options {
             shares_commits: mode == Mode::Transaction
                 && settings.commit(database_name, user_name) == Commit::Shared,
             keeps_last_values: last_values == Some(LastValues::Keep),
+        }
+    }
+
+    /// What of it counts for a client that has a server connection.
+    pub fn lease(&self) -> LeaseOptions {
+        LeaseOptions {
+            is_pinned_by_mode: self.mode == Mode::Session,
+            keeps_last_values: self.keeps_last_values,
         }
     }
 }

@@ -9,10 +9,10 @@ use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, sqlstate};
 
 use super::lease::{cancelled, serves};
-use super::way::Way;
+use super::way::RoundPath;
 use super::{End, Session};
 use crate::client::{Again, CalledOff, Repeat};
-use crate::lanes::{Editing, Group, Lane, Needs, Picked, Ticket, Told};
+use crate::lanes::{Editing, Group, Lane, Needs, Picked, ReplyProgress, Ticket};
 use crate::pipeline::compose::{Composer, Found, Holds};
 use crate::pipeline::names::{Names, name_in};
 use crate::pipeline::round::{Round, messages};
@@ -69,11 +69,12 @@ impl Session {
     /// Asks again what got no answer: one after the other, each on a lane where its statement is
     /// only to be prepared anew, else on the primary. What the client sent after them waits.
     pub(super) async fn ask_again(&mut self) -> Result<(), End> {
-        self.repeats = self.client.repeats();
-        self.front.shared.metrics.repeated.add(self.repeats.len() as u64);
+        let repeats = self.client.repeats();
+        self.front.shared.metrics.repeated.add(repeats.len() as u64);
+        self.ahead.ask_again(repeats.into_iter());
         // In a transaction each is asked of a server: what fails there fails it.
         let within = self.begun.is_some();
-        while let Some(Repeat { mut round, again }) = self.repeats.pop_front() {
+        while let Some(Repeat { mut round, again }) = self.ahead.next_repeat() {
             round.came = Instant::now();
             let back = match again {
                 Again::Cancelled => {
@@ -91,18 +92,17 @@ impl Session {
             self.settled().await;
             // One that was withheld once more goes by lease, and those behind it after it.
             let withheld = self.client.repeats().into_iter().map(|repeat| repeat.round);
-            for round in withheld.chain(back).rev() {
-                self.repeats.push_front(Repeat { round, again: Again::Elsewhere });
-            }
+            let back = withheld.chain(back);
+            self.ahead.ask_again(back.map(|round| Repeat { round, again: Again::Elsewhere }));
         }
         Ok(())
     }
 
     async fn ask_there(&mut self, mut round: Round) -> Result<Option<Round>, End> {
         match self.way(&mut round) {
-            Way::Ride(plan) => self.ride(round, plan, false).await,
+            RoundPath::Ride(plan) => self.ride(round, plan, false).await,
             way => {
-                let read = matches!(way, Way::Fly(_));
+                let read = matches!(way, RoundPath::Fly(_));
                 Box::pin(self.lease(round, read)).await
             }
         }
@@ -180,7 +180,7 @@ impl Session {
             round: round.clone(),
             script,
             loaded: lane.known.load.one(),
-            told: Told::Nothing,
+            told: ReplyProgress::Nothing,
             needs,
             kept: Vec::new(),
             within,
@@ -280,7 +280,7 @@ impl Session {
 /// What a request on a lane may have to do with equal ones that wait there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Joining {
-    /// Nothing.
+    /// It has nothing to do with them.
     Never,
     /// They may join it.
     IsJoined,

@@ -20,7 +20,7 @@ use wire::postgres::backend::{
 use wire::postgres::startup::{self, First};
 use wire::postgres::{Refusal, frame, sqlstate};
 
-pub(super) use asked::Asked;
+pub(super) use asked::StartupRequest;
 
 use super::Session;
 use crate::auth::{Ask, AuthStep, ChannelBinding, ClientAuth, Credentials};
@@ -40,9 +40,9 @@ const CONSOLE_SPILL_MAX: usize = 64 << 20;
 
 /// What a client has entered.
 enum Entered {
-    /// A database.
+    /// A database, which the session serves.
     Session(Box<Session>),
-    /// The console.
+    /// The console for operators.
     Console(Seat),
 }
 
@@ -157,7 +157,7 @@ impl Entrance {
     }
 
     /// Deals with the packets before the first message.
-    async fn asked(&mut self) -> Result<Asked, NoSession> {
+    async fn asked(&mut self) -> Result<StartupRequest, NoSession> {
         self.direct_tls().await?;
         loop {
             let parsed = startup::parse(&self.came, PACKET_MAX);
@@ -182,7 +182,7 @@ impl Entrance {
                     return Err(NoSession::Gone);
                 }
                 First::Start(start) => {
-                    let asked = Asked::new(&start);
+                    let asked = StartupRequest::new(&start);
                     self.came.drain(..len);
                     return Ok(asked);
                 }
@@ -244,7 +244,7 @@ impl Entrance {
 
     /// Has the client show that it is who it says. Where it fails to, it is told so the later, the
     /// more logins have failed from there.
-    async fn login(&mut self, asked: &Asked) -> Result<Credentials, NoSession> {
+    async fn login(&mut self, asked: &StartupRequest) -> Result<Credentials, NoSession> {
         let shared = self.lines.front.shared.clone();
         let from = self.peer.map(|peer| peer.ip());
         let place = shared.enter(from, &asked.user).await;
@@ -261,7 +261,7 @@ impl Entrance {
         shown
     }
 
-    async fn prove(&mut self, asked: &Asked) -> Result<Credentials, NoSession> {
+    async fn prove(&mut self, asked: &StartupRequest) -> Result<Credentials, NoSession> {
         let (tls, binding, certificate, peer) = {
             let stream = self.stream()?;
             let binding = stream.server_certificate().and_then(ChannelBinding::of);
@@ -354,7 +354,7 @@ impl Entrance {
     /// Tells the client that it is in, and what the server's settings are.
     async fn greet(
         &mut self,
-        asked: Asked,
+        asked: StartupRequest,
         credentials: Credentials,
     ) -> Result<Session, NoSession> {
         let front = self.lines.front.clone();
@@ -436,7 +436,7 @@ fn is_failure(refusal: &Refusal) -> bool {
 }
 
 /// What the console shows of it.
-fn about(asked: &Asked, session: &Session, peer: Option<SocketAddr>) -> About {
+fn about(asked: &StartupRequest, session: &Session, peer: Option<SocketAddr>) -> About {
     let mut parameters = asked.parameters.iter();
     let name = parameters.find(|(name, _)| name == "application_name");
     About {

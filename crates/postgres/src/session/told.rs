@@ -14,7 +14,7 @@ use crate::pipeline::settings::Reported;
 /// What a client has been told of its settings.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// At its login.
+    /// What the client was told at its login.
     pub begun: Rc<Reported>,
     /// What differs from that by now.
     since: Reported,

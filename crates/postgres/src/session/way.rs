@@ -21,8 +21,8 @@ const SLOW_NORMS: u32 = 4;
 const NORMS_MAX: Duration = Duration::from_millis(100);
 
 /// Where a round goes.
-pub(super) enum Way {
-    /// Onto a lane.
+pub(super) enum RoundPath {
+    /// To a lane, with reads of other clients.
     Ride(Rc<Plan>),
     /// To a server connection, with equal reads that wait for one.
     Fly(Rc<Plan>),
@@ -47,9 +47,9 @@ pub(super) enum Way {
 
 impl Session {
     /// Where a round goes: its judgement is looked up, all else is asked now.
-    pub(super) fn way(&self, round: &mut Round) -> Way {
+    pub(super) fn way(&self, round: &mut Round) -> RoundPath {
         self.judge(round);
-        let Some(summary) = round.summary() else { return Way::Lease { read: false } };
+        let Some(summary) = round.summary() else { return RoundPath::Lease { read: false } };
         let sql = || String::from_utf8_lossy(round.text().unwrap_or_default()).into_owned();
         match (summary, &self.begun) {
             (Summary::Query(plan), Some(begun)) => {
@@ -69,8 +69,8 @@ impl Session {
                 self.way_outside(plan.clone(), sql)
             }
             (Summary::Reads(plan, _), None) => self.way_outside(plan.clone(), String::new),
-            (Summary::Prepares(plan), None) if self.may_ride(plan) => Way::Ride(plan.clone()),
-            _ => Way::Lease { read: false },
+            (Summary::Prepares(plan), None) if self.may_ride(plan) => RoundPath::Ride(plan.clone()),
+            _ => RoundPath::Lease { read: false },
         }
     }
 
@@ -80,29 +80,29 @@ impl Session {
     }
 
     /// Where a statement goes outside a transaction.
-    fn way_outside(&self, plan: Rc<Plan>, sql: impl FnOnce() -> String) -> Way {
+    fn way_outside(&self, plan: Rc<Plan>, sql: impl FnOnce() -> String) -> RoundPath {
         // Before its next answer the client hears which settings hold on a server connection.
         if self.pinned || self.environment.told.is_in_doubt() {
-            return Way::Lease { read: false };
+            return RoundPath::Lease { read: false };
         }
         if let Some(listening) = self.listening(&plan) {
-            return Way::Listening(listening);
+            return RoundPath::Listening(listening);
         }
         match plan.directive {
-            Some(Directive::Primary) => return Way::Lease { read: false },
-            Some(Directive::Replica) => return Way::Lease { read: true },
+            Some(Directive::Primary) => return RoundPath::Lease { read: false },
+            Some(Directive::Replica) => return RoundPath::Lease { read: true },
             _ => {}
         }
         if self.route == Some(Route::Replica) && !matches!(plan.kind, Kind::Read | Kind::Set(_)) {
-            return Way::Lease { read: true };
+            return RoundPath::Lease { read: true };
         }
         match &plan.kind {
             Kind::Read if self.may_ride(&plan) && self.is_quick(&plan, &self.front.norm) => {
-                Way::Ride(plan)
+                RoundPath::Ride(plan)
             }
-            Kind::Read if self.may_fly(&plan) => Way::Fly(plan),
-            Kind::Read => Way::Lease { read: true },
-            Kind::Write if self.may_batch(&plan) => Way::Batch(plan),
+            Kind::Read if self.may_fly(&plan) => RoundPath::Fly(plan),
+            Kind::Read => RoundPath::Lease { read: true },
+            Kind::Write if self.may_batch(&plan) => RoundPath::Batch(plan),
             // A form that a server could refuse is sent at once.
             Kind::Begin(form)
                 // Nothing follows it in what the client has sent.
@@ -113,29 +113,34 @@ impl Session {
                     && self.options.mode == Mode::Transaction
                     && self.database.resting() != Resting::ByLogin =>
             {
-                Way::Begin(*form, sql().into())
+                RoundPath::Begin(*form, sql().into())
             }
             Kind::Set(SettingChange::Session { name, value }) if &**name == ROUTE => {
                 match route(value.as_deref()) {
-                    Ok(route) => Way::Route(route),
+                    Ok(route) => RoundPath::Route(route),
                     // The server says that there is no such setting, or takes it for one of the
                     // client's own.
-                    Err(()) => Way::Lease { read: false },
+                    Err(()) => RoundPath::Lease { read: false },
                 }
             }
-            Kind::Set(SettingChange::Reset { name }) if &**name == ROUTE => Way::Route(None),
-            Kind::Deallocate(what) if !self.pinned => Way::Forget(what.clone()),
-            _ => Way::Lease { read: false },
+            Kind::Set(SettingChange::Reset { name }) if &**name == ROUTE => RoundPath::Route(None),
+            Kind::Deallocate(what) if !self.pinned => RoundPath::Forget(what.clone()),
+            _ => RoundPath::Lease { read: false },
         }
     }
 
     /// Where a statement goes whose transaction no server has heard of. `belongs`: something in it
     /// beside its plan depends on that, as a value that stands for the time at which it began.
-    fn way_within(&self, begun: &Begun, plan: Rc<Plan>, belongs: impl FnOnce() -> bool) -> Way {
+    fn way_within(
+        &self,
+        begun: &Begun,
+        plan: Rc<Plan>,
+        belongs: impl FnOnce() -> bool,
+    ) -> RoundPath {
         match plan.kind {
-            Kind::Commit { chain: false } if self.client.has_failed() => Way::End("ROLLBACK"),
-            Kind::Commit { chain: false } => Way::End("COMMIT"),
-            Kind::Rollback { chain: false } => Way::End("ROLLBACK"),
+            Kind::Commit { chain: false } if self.client.has_failed() => RoundPath::End("ROLLBACK"),
+            Kind::Commit { chain: false } => RoundPath::End("COMMIT"),
+            Kind::Rollback { chain: false } => RoundPath::End("ROLLBACK"),
             Kind::Read
                 if begun.is_loose
                     && !self.client.has_failed()
@@ -146,9 +151,9 @@ impl Session {
                     && self.is_quick(&plan, &self.front.norm)
                     && !belongs() =>
             {
-                Way::Ride(plan)
+                RoundPath::Ride(plan)
             }
-            _ => Way::Lease { read: false },
+            _ => RoundPath::Lease { read: false },
         }
     }
 

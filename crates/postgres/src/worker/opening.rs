@@ -15,7 +15,7 @@ use wire::postgres::Refusal;
 use super::{Front, Leased, limits};
 use crate::backends::Standing;
 use crate::connection::ServerState;
-use crate::lanes::{Attendant, Group, Known, Lane, Norm, Replies, Ticket};
+use crate::lanes::{Attendant, Group, Lane, LaneServer, Norm, Replies, Ticket};
 use crate::pipeline::prepared::Prepared;
 use crate::pipeline::settings::strings_of;
 
@@ -48,7 +48,7 @@ pub(super) struct LaneOpener {
 impl lanes::Opener for LaneOpener {
     type Protocol = Replies;
     type Ticket = Ticket;
-    type Server = Known;
+    type Server = LaneServer;
     type Error = Refusal;
     type Connection = LaneSocket;
     type Owner = Attendant;
@@ -126,14 +126,14 @@ impl LaneOpener {
     }
 
     /// What is known of the server at the end of a connection.
-    fn known(&self, leased: &Leased, prepared: Prepared) -> Known {
+    fn known(&self, leased: &Leased, prepared: Prepared) -> LaneServer {
         let (front, group) = (&self.front, &self.group);
         let times = front.latencies(&group.backend);
         let (latencies, norm) = match self.kind {
             LaneKind::Kept => (&times.lane, front.norm.clone()),
             LaneKind::Flight => (&times.lease, Norm::default()),
         };
-        Known {
+        LaneServer {
             prepared: RefCell::new(prepared),
             cancel: leased.key.clone(),
             load: group.load.clone(),
@@ -159,7 +159,7 @@ impl LaneOpener {
 /// A leased connection as a lane's.
 pub struct LaneSocket {
     leased: Leased,
-    known: Rc<Known>,
+    known: Rc<LaneServer>,
 }
 
 impl LaneSocket {

@@ -13,11 +13,11 @@ use super::reply::Telling;
 use super::rounds::PendingRound;
 use super::transaction::TransactionEnd;
 use crate::pipeline::effect;
+use crate::pipeline::elsewhere::is_for_another;
 use crate::pipeline::point_errors;
 use crate::pipeline::prepared::DOUBTFUL;
 use crate::pipeline::round::Round;
-use crate::pipeline::script::{Heard, Outcome, Why};
-use crate::pipeline::settings::SessionSettings;
+use crate::pipeline::script::{Heard, Outcome};
 use crate::plan::{Leaves, Plan, Unsettles};
 
 /// What an answer does outside of the lease, at once and in this order.
@@ -46,8 +46,6 @@ pub enum Arrival<'a> {
     ClearPrepared,
     /// What is prepared from now on may be read in another way than what was prepared before.
     NextEpoch,
-    /// The client keeps its server connection beyond the transaction, or no longer does.
-    Pins(bool),
     /// So much was left on the connection, and no more.
     Leaves(Leaves),
     /// The connection is not to be used again.
@@ -70,8 +68,6 @@ pub enum Arrival<'a> {
     MayHaveChanged,
     /// Changes of what the client listens to, which the server did not get, hold or do not.
     Diverted(&'a [DivertedChange], bool),
-    /// A transaction has ended.
-    Ended(TransactionEnd),
 }
 
 /// A round that was answered, as it is counted.
@@ -83,79 +79,70 @@ pub struct AnsweredRound<'a> {
     pub first_round: Option<Instant>,
     /// A transaction is open behind it.
     pub is_open: bool,
+    /// The client keeps its connection beyond a transaction.
+    pub is_pinned: bool,
+    /// When its answer came.
+    pub answered: Instant,
 }
 
-/// The session that an answer is for.
-pub trait Arriving {
-    /// Its settings as they are now.
-    fn settings(&self) -> &SessionSettings;
-    /// How servers read its strings.
-    fn strings(&self) -> Strings;
-    /// Whether the client keeps its connection beyond a transaction.
-    fn is_pinned(&self) -> bool;
-    /// Whether it keeps its connection whatever it has done there.
-    fn is_pinned_by_mode(&self) -> bool;
-    /// Whether the client keeps its connection for a while after it may have drawn.
-    fn keeps_last_values(&self) -> bool;
+/// What is known where something is heard, of the session and of its server connection.
+#[derive(Debug)]
+pub struct Hearing<'a> {
+    /// When the server has said it.
+    pub now: Instant,
+    /// How servers read the session's strings.
+    pub strings: Strings,
     /// What may have been left on the connection so far.
-    fn leaves(&self) -> Leaves;
+    pub leaves: Leaves,
     /// Whether the server has not answered all by which it is to bring back settings.
-    fn is_restoring(&self) -> bool;
-    /// Whether another server could do better than to fail with this SQLSTATE.
-    fn is_for_another(&self, code: &[u8]) -> bool;
+    pub is_restoring: bool,
     /// What the client hears in the place of what the server was meant to refuse.
-    fn refusal(&self, why: Why) -> Vec<u8>;
-    /// Does what an answer has done.
-    fn carry_out(&mut self, arrival: Arrival<'_>);
+    pub refusal: &'a [u8],
 }
+
+/// Carries out what an answer has done.
+pub type Arrivals<'a> = dyn FnMut(Arrival<'_>) + 'a;
 
 impl Lease {
-    /// Follows from what a server has said.
+    /// Follows from what a server has said; what is behind a transaction that it has ended.
+    #[must_use]
     pub fn hear(
         &mut self,
         heard: Heard<'_>,
-        now: impl Fn() -> Instant,
-        session: &mut impl Arriving,
-    ) {
+        known: Hearing<'_>,
+        out: &mut Arrivals<'_>,
+    ) -> Option<TransactionEnd> {
         match heard {
-            Heard::Bytes(bytes) => self.tell(bytes, session),
-            Heard::Aside(bytes) if self.is_bound(session) => {
-                session.carry_out(Arrival::Tell { early: &[], bytes });
-            }
+            Heard::Bytes(bytes) => self.tell(bytes, out),
+            Heard::Aside(bytes) if self.is_bound() => out(Arrival::Tell { early: &[], bytes }),
             // Nobody else has anything to do with it.
-            Heard::Aside(_) => session.carry_out(Arrival::GivesUp),
+            Heard::Aside(_) => out(Arrival::GivesUp),
             Heard::Parameter(body) if self.restore.is_under_way() => {
-                session.carry_out(Arrival::TellParameter(body));
+                out(Arrival::TellParameter(body));
             }
-            Heard::Parameter(body) if self.is_bound(session) => {
-                session.carry_out(Arrival::NoteParameter(body));
-            }
-            Heard::Ready { swallowed: true, .. } => {
-                self.restore.own_answered(session.is_restoring());
-            }
-            Heard::Ready { status, swallowed: false } => self.answered(status, now, session),
-            Heard::Completed(tag) => self.completed(tag, session),
+            Heard::Parameter(body) if self.is_bound() => out(Arrival::NoteParameter(body)),
+            Heard::Ready { swallowed: true, .. } => self.restore.own_answered(known.is_restoring),
+            Heard::Ready { status, swallowed: false } => return self.answered(status, known, out),
+            Heard::Completed(tag) => self.completed(tag, out),
             Heard::CopyIn { syncs, of_query } => self.rounds.copy(syncs, of_query),
-            Heard::Unsettled { for_good } => unsettled(for_good, session),
+            Heard::Unsettled { for_good } => self.unsettled(for_good, out),
             Heard::Name(outcome) => {
-                session.carry_out(Arrival::Name(outcome));
+                out(Arrival::Name(outcome));
                 if !self.reply.may_go_elsewhere() {
-                    session.carry_out(Arrival::SettleNames);
+                    out(Arrival::SettleNames);
                 }
             }
-            Heard::Refused(why) => {
+            Heard::Refused(_) => {
                 self.rounds.fail();
-                session.carry_out(Arrival::Error);
-                let said = session.refusal(why);
-                self.tell(&said, session);
+                out(Arrival::Error);
+                self.tell(known.refusal, out);
             }
             Heard::LeftOut => self.rounds.leave_out(),
-            Heard::Failed { body, swallowed } => self.failed(body, swallowed, session),
+            Heard::Failed { body, swallowed } => self.failed(body, swallowed, out),
             Heard::PointFailed(body) => {
                 let point = self.rounds.front_mut().and_then(|round| round.point.take());
                 let sql = point.unwrap_or_default();
-                let restored = point_errors::restored(body, &sql, session.strings());
-                self.tell(&restored, session);
+                self.tell(&point_errors::restored(body, &sql, known.strings), out);
             }
             Heard::Prepared(_)
             | Heard::NotPrepared(_)
@@ -166,11 +153,12 @@ impl Lease {
             | Heard::ReadyAgain(_)
             | Heard::OwnSync => {}
         }
+        None
     }
 
     /// Passes on what the server said, unless it may still have to be withheld. The end of a round
     /// that has reset something the client hears behind what is restored.
-    fn tell(&mut self, bytes: &[u8], session: &mut impl Arriving) {
+    fn tell(&mut self, bytes: &[u8], out: &mut Arrivals<'_>) {
         if self.reply.is_withheld() || self.restore.hold(bytes) {
             return;
         }
@@ -178,46 +166,46 @@ impl Lease {
             Telling::Nothing => {}
             Telling::After { early, settles } => {
                 if settles {
-                    session.carry_out(Arrival::SettleNames);
+                    out(Arrival::SettleNames);
                 }
-                session.carry_out(Arrival::Tell { early: &early, bytes });
+                out(Arrival::Tell { early: &early, bytes });
             }
         }
     }
 
     /// Whether the connection is the client's now: a server says what answers nothing to whoever is
     /// connected.
-    fn is_bound(&self, session: &impl Arriving) -> bool {
-        session.is_pinned() || self.is_open() || !self.rounds.is_empty()
+    fn is_bound(&self) -> bool {
+        self.is_pinned || self.is_open() || !self.rounds.is_empty()
     }
 
     /// A command was completed: what all prepared statements were is known by its tag alone, as
     /// it is of one among several.
-    fn completed(&mut self, tag: &[u8], session: &mut impl Arriving) {
+    fn completed(&mut self, tag: &[u8], out: &mut Arrivals<'_>) {
         self.transaction.completed(tag);
         match tag {
             b"DISCARD ALL" | b"DEALLOCATE ALL" => {
-                session.carry_out(Arrival::ClearNames);
-                session.carry_out(Arrival::ClearPrepared);
+                out(Arrival::ClearNames);
+                out(Arrival::ClearPrepared);
             }
-            b"DEALLOCATE" => session.carry_out(Arrival::NextEpoch),
+            b"DEALLOCATE" => out(Arrival::NextEpoch),
             _ => {}
         }
     }
 
     /// An error came, of what the client or Weir itself has asked.
-    fn failed(&mut self, body: &[u8], swallowed: bool, session: &mut impl Arriving) {
+    fn failed(&mut self, body: &[u8], swallowed: bool, out: &mut Arrivals<'_>) {
         self.rounds.fail();
         let Ok(fields) = Fields::read(body) else { return };
         let code = fields.code();
         if DOUBTFUL.contains(&code) {
-            session.carry_out(Arrival::NextEpoch);
+            out(Arrival::NextEpoch);
         }
         if swallowed {
             return;
         }
-        if !self.reply.fail(session.is_for_another(code), fields.is_fatal()) {
-            return session.carry_out(Arrival::Error);
+        if !self.reply.fail(is_for_another(code, true), fields.is_fatal()) {
+            return out(Arrival::Error);
         }
         if code == sqlstate::READ_ONLY_TRANSACTION.as_bytes()
             && let Some(round) = self.rounds.front()
@@ -227,88 +215,117 @@ impl Lease {
     }
 
     /// A round was answered: what it changed holds from now on.
-    fn answered(&mut self, status: Status, now: impl Fn() -> Instant, session: &mut impl Arriving) {
+    fn answered(
+        &mut self,
+        status: Status,
+        known: Hearing<'_>,
+        out: &mut Arrivals<'_>,
+    ) -> Option<TransactionEnd> {
         let Some(mut round) = self.rounds.answered() else {
             // More answers than questions: whatever follows would be taken for another's.
-            session.carry_out(Arrival::GivesUp);
-            return session.carry_out(Arrival::OutOfStep);
+            out(Arrival::GivesUp);
+            out(Arrival::OutOfStep);
+            return None;
         };
         let request = self.reply.end();
         if self.reply.is_withheld() {
-            session.carry_out(Arrival::UndoNames);
+            out(Arrival::UndoNames);
             if let Some(request) = request {
-                session.carry_out(Arrival::HandOver(request));
+                out(Arrival::HandOver(request));
             }
-            return;
+            return None;
         }
-        session.carry_out(Arrival::SettleNames);
+        out(Arrival::SettleNames);
         self.restore.round_answered(self.rounds.is_empty());
         // The next one's time begins now, if it was sent before.
         if let Some(next) = self.rounds.front_mut().and_then(|next| next.asked.as_mut()) {
-            *next = now();
+            *next = known.now;
         }
         let turn = self.transaction.turn(status != Status::Idle, round.asked);
-        let (first_round, is_open) = (turn.first_round, self.is_open());
-        session.carry_out(Arrival::Answered(AnsweredRound { round: &round, first_round, is_open }));
-        let (is_swayed, keeps) = (self.sway.is_swayed(), session.keeps_last_values());
-        self.drawn.add(&round, is_swayed, keeps, &now);
+        let is_open = self.is_open();
+        out(Arrival::Answered(AnsweredRound {
+            round: &round,
+            first_round: turn.first_round,
+            is_open,
+            is_pinned: self.is_pinned,
+            answered: known.now,
+        }));
+        let keeps = self.options.keeps_last_values.then_some(known.now);
+        self.drawn.add(&round, self.sway.is_swayed(), keeps);
         for plan in &round.plans {
-            session.carry_out(Arrival::Unsettles(effect::unsettles(plan)));
+            out(Arrival::Unsettles(effect::unsettles(plan)));
         }
         let discards = round.plans.iter().rposition(|plan| effect::unpins(plan));
-        if let Some(at) = discards.filter(|_| !round.failed) {
-            self.discarded(&round, at + 1, session);
-        }
-        session.carry_out(Arrival::Diverted(&round.diverted, !round.failed));
+        let leaves = match discards.filter(|_| !round.failed) {
+            Some(at) => self.discarded(&round, at + 1, known.leaves, out),
+            None => known.leaves,
+        };
+        out(Arrival::Diverted(&round.diverted, !round.failed));
         if !round.failed {
-            for change in &round.changes {
-                self.restore.want(session.settings().begun_with(change));
-            }
+            round.resets.drain(..).for_each(|begun| self.restore.want(begun));
         }
         self.transaction.add(&mut round);
-        if !is_open {
-            self.end_transaction(turn.was_open, round.failed, session);
+        match is_open {
+            true => None,
+            false => Some(self.end_transaction(turn.was_open, round.failed, leaves, out)),
         }
     }
 
-    /// `DISCARD ALL` was done. What was sent behind it, in this round from the plan at `from` on
-    /// and in later ones, may leave something again; and some things it leaves as they are.
-    fn discarded(&self, round: &PendingRound, from: usize, session: &mut impl Arriving) {
+    /// `DISCARD ALL` was done; what is left of what was left before. What was sent behind it, in
+    /// this round from the plan at `from` on and in later ones, may leave something again; and some
+    /// things it leaves as they are.
+    fn discarded(
+        &mut self,
+        round: &PendingRound,
+        from: usize,
+        left: Leaves,
+        out: &mut Arrivals<'_>,
+    ) -> Leaves {
         let pins = round.pins(from) || self.rounds.iter().any(|round| round.pins(0));
-        let leaves = session.leaves();
-        let stays = session.is_pinned() && leaves == Leaves::Lasting;
-        session.carry_out(Arrival::Pins(session.is_pinned_by_mode() || pins || stays));
-        if leaves != Leaves::Lasting {
-            let later = self.rounds.iter().map(|round| round.leaves(0));
-            session.carry_out(Arrival::Leaves(later.fold(round.leaves(from), Leaves::max)));
+        let stays = self.is_pinned && left == Leaves::Lasting;
+        self.is_pinned = self.options.is_pinned_by_mode || pins || stays;
+        if left == Leaves::Lasting {
+            return left;
         }
+        let later = self.rounds.iter().map(|round| round.leaves(0));
+        let leaves = later.fold(round.leaves(from), Leaves::max);
+        out(Arrival::Leaves(leaves));
+        leaves
     }
 
     /// No transaction is open any more.
-    fn end_transaction(&mut self, was_open: bool, failed: bool, session: &mut impl Arriving) {
-        if session.leaves() != Leaves::Nothing {
-            session.carry_out(Arrival::MayHaveChanged);
+    fn end_transaction(
+        &mut self,
+        was_open: bool,
+        failed: bool,
+        leaves: Leaves,
+        out: &mut Arrivals<'_>,
+    ) -> TransactionEnd {
+        if leaves != Leaves::Nothing {
+            out(Arrival::MayHaveChanged);
         }
         if self.sway.end_transaction(self.rounds.is_empty()) {
-            session.carry_out(Arrival::NextEpoch);
+            out(Arrival::NextEpoch);
         }
         let unsettles = |plan: &Rc<Plan>| effect::unsettles(plan) >= Unsettles::Changes;
         if !self.rounds.iter().any(|round| round.plans.iter().any(unsettles)) {
-            session.carry_out(Arrival::ReleasesFacts);
+            out(Arrival::ReleasesFacts);
         }
         let end = self.transaction.end(was_open, failed);
-        session.carry_out(Arrival::Ended(end));
+        // What holds now of what it has set only the server knows: the client keeps it.
+        self.is_pinned |= end.pins;
+        end
     }
-}
 
-/// A COPY has failed of which nobody knows how many of the Syncs amid its data are answered: nobody
-/// else ever has a connection on which an answer may still be under way.
-fn unsettled(for_good: bool, session: &mut impl Arriving) {
-    session.carry_out(Arrival::Pins(true));
-    session.carry_out(Arrival::Leaves(Leaves::Lasting));
-    if for_good {
-        session.carry_out(Arrival::GivesUp);
-        session.carry_out(Arrival::AmidCopy);
+    /// A COPY has failed of which nobody knows how many of the Syncs amid its data are answered:
+    /// nobody else ever has a connection on which an answer may still be under way.
+    fn unsettled(&mut self, for_good: bool, out: &mut Arrivals<'_>) {
+        self.is_pinned = true;
+        out(Arrival::Leaves(Leaves::Lasting));
+        if for_good {
+            out(Arrival::GivesUp);
+            out(Arrival::AmidCopy);
+        }
     }
 }
 

@@ -5,10 +5,11 @@ use wire::postgres::backend::Status;
 use wire::postgres::frame::Frame;
 use wire::postgres::frontend::{Bind, Execute, tag};
 
-use super::listening::{DivertedChange, ListenChange};
+use super::endpoints::{BindLookup, Endpoints};
+use super::listening::{ChannelRequest, DivertedChange, ListenChange};
 use super::machine::Lease;
+use super::note::Departure;
 use super::portals::{DivertedExecute, UNNAMED};
-use super::sending::{Joining, Sending};
 use crate::pipeline::script::{Expect, Why};
 use crate::plan::{Deallocate, Kind};
 
@@ -31,33 +32,38 @@ pub enum Diverted {
 }
 
 impl Lease {
-    /// What becomes of a message by what the server is not to get.
-    pub(super) fn divert(&mut self, message: Frame<'_>, session: &mut impl Sending) -> Diverted {
+    /// What becomes of a message by what the server is not to get; `bound`: what a Bind names.
+    pub(super) fn divert(
+        &mut self,
+        message: Frame<'_>,
+        bound: Option<&BindLookup>,
+        ends: &mut Endpoints<'_>,
+    ) -> Diverted {
         match (message.tag, self.portals.is_diverted(UNNAMED)) {
             // Of the unnamed portal, which the next Bind of it and the end of the transaction end.
             (tag::BIND, _) => {
-                if message.body.first() == Some(&0) && !session.is_joining() {
-                    self.divert_no_more(session);
+                if message.body.first() == Some(&0) && self.channel != ChannelRequest::Asked {
+                    self.divert_no_more(ends);
                 }
-                self.divert_bind(message.body, session)
+                self.divert_bind(message.body, bound, ends)
             }
             (tag::DESCRIBE, true) if message.body == UNNAMED_PORTAL => {
                 Diverted::Done(Expect::Say(NO_DATA))
             }
-            (tag::EXECUTE, true) => self.divert_execute(message.body, session),
+            (tag::EXECUTE, true) => self.divert_execute(message.body, ends),
             (tag::CLOSE, true) if message.body == UNNAMED_PORTAL => {
-                self.divert_no_more(session);
+                self.divert_no_more(ends);
                 Diverted::No
             }
             (tag::SYNC | tag::QUERY, _) => {
-                self.divert_no_more(session);
+                self.divert_no_more(ends);
                 Diverted::No
             }
             _ => Diverted::No,
         }
     }
 
-    fn divert_execute(&mut self, body: &[u8], session: &mut impl Sending) -> Diverted {
+    fn divert_execute(&mut self, body: &[u8], ends: &mut Endpoints<'_>) -> Diverted {
         let Ok(run) = Execute::read(body) else { return Diverted::No };
         match self.portals.execute_diverted(run.portal) {
             Some(DivertedExecute::HasRun) => Diverted::Refused(Why::HasRun),
@@ -68,7 +74,7 @@ impl Lease {
                 Diverted::Done(Expect::Say(completed))
             }
             Some(DivertedExecute::Deallocate(name)) => {
-                session.names().change(name.as_bytes(), None);
+                ends.names.change(name.as_bytes(), None);
                 Diverted::Done(Expect::Deallocate(DEALLOCATE))
             }
             None => Diverted::No,
@@ -76,44 +82,67 @@ impl Lease {
     }
 
     /// The unnamed portal is gone: what was not run is not done.
-    fn divert_no_more(&mut self, session: &mut impl Sending) {
+    fn divert_no_more(&mut self, ends: &mut Endpoints<'_>) {
         if let Some(change) = self.portals.close_unnamed() {
-            session.undo_listen(change);
+            ends.depart(Departure::UndoesListen(change));
         }
     }
 
-    fn divert_bind(&mut self, body: &[u8], session: &mut impl Sending) -> Diverted {
+    fn divert_bind(
+        &mut self,
+        body: &[u8],
+        bound: Option<&BindLookup>,
+        ends: &mut Endpoints<'_>,
+    ) -> Diverted {
         // Of the unnamed portal, which is run or forgotten.
-        let is_unnamed = Bind::read(body).is_ok_and(|bind| bind.portal == UNNAMED);
-        let bound = self.bound(body, session).filter(|_| is_unnamed);
-        let Some((plan, _)) = bound else { return Diverted::No };
-        if let Kind::Deallocate(Deallocate::Name(name)) = &plan.kind {
-            return self.divert_deallocate(name, session);
+        let is_unnamed = || Bind::read(body).is_ok_and(|bind| bind.portal == UNNAMED);
+        let Some(bound) = bound.filter(|_| is_unnamed()) else { return Diverted::No };
+        if let Kind::Deallocate(Deallocate::Name(name)) = &bound.plan.kind {
+            return self.divert_deallocate(name, ends);
         }
-        if session.is_pinned() || self.is_open() || self.has_run() {
+        if self.is_pinned || self.is_open() || self.has_run() {
             return Diverted::No;
         }
-        let joined = match session.listening(&plan) {
+        let (what, joined) = match &bound.listening {
             None | Some(ListenChange::Discard) => return Diverted::No,
-            Some(what @ ListenChange::NotTo(_)) => DivertedChange { what, joined: false },
-            Some(ListenChange::To(channel)) => match session.join(&channel) {
-                Joining::Waits => return Diverted::Waits,
-                // The server is to listen itself.
-                Joining::Refused => return Diverted::No,
-                Joining::Confirmed { joined } => {
-                    DivertedChange { what: ListenChange::To(channel), joined }
-                }
+            Some(what @ ListenChange::NotTo(_)) => (what.clone(), false),
+            Some(what @ ListenChange::To(channel)) => match self.join(channel, ends) {
+                Ok(joined) => (what.clone(), joined),
+                Err(diverted) => return diverted,
             },
         };
-        self.portals.divert_listen(joined);
+        self.portals.divert_listen(DivertedChange { what, joined });
         Diverted::Done(Expect::Say(BIND_COMPLETE))
     }
 
-    fn divert_deallocate(&mut self, name: &str, session: &mut impl Sending) -> Diverted {
+    /// Joins a channel for the client, or looks what came of that: whether the client did not
+    /// listen to it before, or else what becomes of its message.
+    fn join(&mut self, channel: &str, ends: &mut Endpoints<'_>) -> Result<bool, Diverted> {
+        match self.channel {
+            ChannelRequest::Nothing => {
+                self.channel = ChannelRequest::Asked;
+                ends.depart(Departure::Joins(channel.into()));
+                Err(Diverted::Waits)
+            }
+            ChannelRequest::Asked => Err(Diverted::Waits),
+            ChannelRequest::Answered { confirmed, joined } => {
+                self.channel = ChannelRequest::Nothing;
+                if confirmed {
+                    return Ok(joined);
+                }
+                // The server is to listen itself.
+                let what = ListenChange::To(channel.into());
+                ends.depart(Departure::UndoesListen(DivertedChange { what, joined: true }));
+                Err(Diverted::No)
+            }
+        }
+    }
+
+    fn divert_deallocate(&mut self, name: &str, ends: &Endpoints<'_>) -> Diverted {
         if !self.rounds.is_first() {
             return Diverted::Waits;
         }
-        if session.status() == Status::Failed || session.names().get(name.as_bytes()).is_none() {
+        if ends.status == Status::Failed || ends.names.get(name.as_bytes()).is_none() {
             return Diverted::No;
         }
         self.portals.divert_deallocate(name);

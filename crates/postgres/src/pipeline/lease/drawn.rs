@@ -41,6 +41,7 @@ impl DrawnSequences {
 
 /// What a client has drawn on its connection, as far as that is certain.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Drawn {
     /// Nothing of another client's is known there.
     owns: bool,
@@ -72,22 +73,16 @@ impl Drawn {
         self.owns = owns;
     }
 
-    /// Adds what a round that was answered has drawn, at this time where the client `keeps` its
-    /// connection for that.
-    pub fn add(
-        &mut self,
-        round: &PendingRound,
-        swayed: bool,
-        keeps: bool,
-        now: impl FnOnce() -> Instant,
-    ) {
+    /// Adds what a round has drawn that was answered, at the time of `keeps` where its client keeps
+    /// its connection for that.
+    pub fn add(&mut self, round: &PendingRound, swayed: bool, keeps: Option<Instant>) {
         if !round.failed {
             round.drew.iter().for_each(|plan| self.sequences.add(plan, swayed));
             self.owns |= round.forgets_drawn;
         }
         let may_draw = |plan: &Rc<Plan>| plan.effects.sequences.may_draw;
-        if keeps && (round.unknown || round.plans.iter().any(may_draw)) {
-            self.kept_until = Some(now() + KEPT_MAX);
+        if round.unknown || round.plans.iter().any(may_draw) {
+            self.kept_until = keeps.map(|now| now + KEPT_MAX).or(self.kept_until);
         }
     }
 
@@ -199,9 +194,9 @@ mod tests {
         // It has drawn for certain, in an earlier round or in this one.
         let this = within("SELECT nextval('s')");
         assert_eq!(decide(&drawn, LASTVAL, &this, false), LastValues::Own);
-        drawn.add(&answered("SELECT nextval('s')", true), false, false, Instant::now);
+        drawn.add(&answered("SELECT nextval('s')", true), false, None);
         assert_eq!(decide(&drawn, LASTVAL, &rounds, false), LastValues::Refused);
-        drawn.add(&answered("SELECT nextval('s')", false), false, false, Instant::now);
+        drawn.add(&answered("SELECT nextval('s')", false), false, None);
         assert_eq!(decide(&drawn, LASTVAL, &rounds, false), LastValues::Own);
     }
 
@@ -225,7 +220,7 @@ mod tests {
         let asks = "SELECT currval('s')";
         let drawn_in = |swayed: bool| {
             let mut drawn = Drawn::default();
-            drawn.add(&answered("SELECT nextval('s')", false), swayed, false, Instant::now);
+            drawn.add(&answered("SELECT nextval('s')", false), swayed, None);
             drawn
         };
         let mut drawn = drawn_in(false);
@@ -247,16 +242,16 @@ mod tests {
     fn a_client_that_may_have_drawn_keeps_its_connection_until_its_next_round() {
         let (now, mut drawn) = (Instant::now(), Drawn::default());
         let draws = answered("SELECT f() FOR UPDATE", true);
-        drawn.add(&draws, false, false, || now);
+        drawn.add(&draws, false, None);
         assert_eq!(drawn.kept_until(), None);
-        drawn.add(&answered("BEGIN", false), false, true, || now);
+        drawn.add(&answered("BEGIN", false), false, Some(now));
         assert_eq!(drawn.kept_until(), None);
-        drawn.add(&draws, false, true, || now);
+        drawn.add(&draws, false, Some(now));
         assert_eq!(drawn.kept_until(), Some(now + KEPT_MAX));
         drawn.begin_round();
         assert_eq!(drawn.kept_until(), None);
         let unknown = PendingRound { unknown: true, ..PendingRound::default() };
-        drawn.add(&unknown, false, true, || now);
+        drawn.add(&unknown, false, Some(now));
         assert_eq!(drawn.kept_until(), Some(now + KEPT_MAX));
     }
 }

@@ -2,6 +2,18 @@
 
 use std::num::NonZeroUsize;
 
+/// What is still to come of a client.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum ClientStream {
+    /// The client may send more.
+    #[default]
+    Open,
+    /// The client sends nothing more, and reads what it has asked for.
+    Ended,
+    /// The client has said goodbye or is gone: what it has sent is still answered by the server.
+    Leaving,
+}
+
 /// How the bytes are taken that come from a client next.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Incoming {

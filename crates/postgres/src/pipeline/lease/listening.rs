@@ -20,6 +20,23 @@ pub struct DivertedChange {
     pub joined: bool,
 }
 
+/// The LISTEN of a client that has a server connection, which the server does not get.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelRequest {
+    /// No channel is joined.
+    #[default]
+    Nothing,
+    /// A channel is joined, and it is not confirmed that a server listens there.
+    Asked,
+    /// It was confirmed, or no server does so for Weir in time.
+    Answered {
+        /// A server listens there.
+        confirmed: bool,
+        /// The client did not listen to it before.
+        joined: bool,
+    },
+}
+
 const LISTEN: &[u8] = b"C\0\0\0\x0bLISTEN\0";
 const UNLISTEN: &[u8] = b"C\0\0\0\x0dUNLISTEN\0";
 const DISCARD: &[u8] = b"C\0\0\0\x10DISCARD ALL\0";

@@ -27,8 +27,8 @@ impl Lease {
         self.transaction.writes() || self.rounds.iter().any(PendingRound::may_have_written)
     }
 
-    /// The server is gone, or said what it was not asked; `pinned`: its client keeps state there.
-    pub fn lose(&mut self, pinned: bool) -> Loss {
+    /// The server is gone, or said what it was not asked.
+    pub fn lose(&mut self) -> Loss {
         let request = self.reply.hand_over().filter(|_| !self.rounds.is_within());
         if let Some(request) = request {
             return Loss::HandOver(request);
@@ -36,7 +36,7 @@ impl Lease {
         if self.reply == Reply::Dismissed {
             return Loss::Dismissed;
         }
-        let stays = self.is_open() || pinned;
+        let stays = self.is_open() || self.is_pinned;
         if self.is_quiet() && !stays {
             return Loss::Unnoticed;
         }
@@ -63,31 +63,35 @@ mod tests {
         lease
     }
 
+    fn pinned(rounds: &[&str]) -> Lease {
+        Lease { is_pinned: true, ..sent(None, rounds) }
+    }
+
     #[test]
     fn a_round_of_which_nothing_was_told_is_asked_of_another_server_where_that_can_be() {
         let mut lease = sent(Some(b"round"), &["SELECT 1"]);
         let round = Round::query(b"round".as_slice().into(), Instant::now());
-        assert_eq!(lease.lose(false), Loss::HandOver(round));
+        assert_eq!(lease.lose(), Loss::HandOver(round));
         let mut lease = sent(Some(b"round"), &["SELECT 1"]);
         lease.reply.tell(&[0; 9000], true);
-        assert_eq!(lease.lose(false), Loss::Closed, "it was told in part");
+        assert_eq!(lease.lose(), Loss::Closed, "it was told in part");
     }
 
     #[test]
     fn whoever_can_be_told_of_each_round_is_and_others_are_closed() {
-        assert_eq!(sent(None, &["SELECT 1", "SELECT 2"]).lose(false), Loss::Failed(2));
-        assert_eq!(sent(None, &["SELECT 1"]).lose(true), Loss::Closed);
-        assert_eq!(sent(None, &[]).lose(true), Loss::Closed);
-        assert_eq!(sent(None, &[]).lose(false), Loss::Unnoticed);
+        assert_eq!(sent(None, &["SELECT 1", "SELECT 2"]).lose(), Loss::Failed(2));
+        assert_eq!(pinned(&["SELECT 1"]).lose(), Loss::Closed);
+        assert_eq!(pinned(&[]).lose(), Loss::Closed);
+        assert_eq!(sent(None, &[]).lose(), Loss::Unnoticed);
         let mut within = sent(None, &["SELECT 1"]);
         within.round();
-        assert_eq!(within.lose(false), Loss::Closed);
+        assert_eq!(within.lose(), Loss::Closed);
         let mut open = sent(None, &[]);
         open.transaction.turn(true, None);
-        assert_eq!(open.lose(false), Loss::Closed);
+        assert_eq!(open.lose(), Loss::Closed);
         let mut dismissed = sent(None, &["SELECT 1"]);
         dismissed.reply.fail(false, true);
-        assert_eq!(dismissed.lose(false), Loss::Dismissed);
+        assert_eq!(dismissed.lose(), Loss::Dismissed);
     }
 
     #[test]

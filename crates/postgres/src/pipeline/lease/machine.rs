@@ -1,7 +1,8 @@
 //! What a client and its server connection are in the middle of.
 
 use super::drawn::Drawn;
-use super::incoming::Incoming;
+use super::incoming::{ClientStream, Incoming};
+use super::listening::ChannelRequest;
 use super::pause::Pause;
 use super::portals::Portals;
 use super::reply::Reply;
@@ -11,9 +12,23 @@ use super::sway::Sway;
 use super::transaction::Transaction;
 use crate::pipeline::round::Round;
 
+/// What was configured for a client.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct LeaseOptions {
+    /// The client keeps its connection whatever it has done there.
+    pub is_pinned_by_mode: bool,
+    /// The client keeps its connection for a while after it may have drawn from a sequence.
+    pub keeps_last_values: bool,
+}
+
 /// What a client and its server connection are in the middle of.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Lease {
+    /// What was configured for the client.
+    pub options: LeaseOptions,
+    /// The client keeps its server connection beyond the transaction.
+    pub is_pinned: bool,
     /// Rounds that are not answered, the last one perhaps not whole.
     pub rounds: Rounds,
     /// How the bytes are taken that the client sends next.
@@ -34,13 +49,15 @@ pub struct Lease {
     pub restore: Restore,
     /// What the client has drawn from sequences.
     pub drawn: Drawn,
+    /// The channel that is joined for a Bind of LISTEN.
+    pub channel: ChannelRequest,
     /// A statement was sent that forgets all prepared statements: until all is answered nobody
     /// knows which names there are.
     pub forgets: bool,
     /// Something was asked, or answered here.
     pub begun: bool,
-    /// The client has said goodbye, and is still to have its answers.
-    pub leaving: bool,
+    /// What is still to come of the client.
+    pub client: ClientStream,
 }
 
 impl Lease {
@@ -49,13 +66,18 @@ impl Lease {
         Self { reply: Reply::new(request), ..Self::default() }
     }
 
-    /// Whether the client's next message may go out before what went out is answered; `pinned`: it
-    /// keeps its connection, `takes_data`: the server reads the data of a COPY.
-    pub fn takes_more(&self, pinned: bool, takes_data: bool) -> bool {
+    /// Whether the client's next message may go out before what went out is answered; `takes_data`:
+    /// the server reads the data of a COPY.
+    pub fn takes_more(&self, takes_data: bool) -> bool {
         self.rounds.is_within()
             || self.incoming.is_within()
             || takes_data
-            || self.restore.lets_pass(self.rounds.is_empty(), self.is_open() || pinned)
+            || self.restore.lets_pass(self.rounds.is_empty(), self.is_open() || self.is_pinned)
+    }
+
+    /// What came of joining a channel for the client; `joined`: it did not listen to it before.
+    pub fn joined(&mut self, confirmed: bool, joined: bool) {
+        self.channel = ChannelRequest::Answered { confirmed, joined };
     }
 
     /// Whether the client has asked for nothing that is not answered.

@@ -7,6 +7,7 @@ use std::time::Instant;
 use wire::postgres::frame::Frame;
 use wire::postgres::frontend::{Bind, Execute, tag};
 
+use super::listening::DivertedChange;
 use super::machine::Lease;
 use crate::pipeline::effect;
 use crate::pipeline::settings::{Change, Reported, SessionSettings};
@@ -14,10 +15,8 @@ use crate::plan::{Leaves, Plan, Reason, Unsettles};
 
 /// What a message that goes out does outside of the lease. It is carried out at once, in front of
 /// the message's bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Departure {
-    /// The client keeps its server connection beyond the transaction.
-    Pins,
     /// It may leave so much on the connection.
     Leaves(Leaves),
     /// It may use temporary tables.
@@ -34,22 +33,33 @@ pub enum Departure {
     HoldsFacts,
     /// The round went out up to its end.
     RoundEnds(Instant),
-    /// The server forgets what others have drawn from sequences.
+    /// The server is asked for something by Weir itself: it forgets what others have drawn from
+    /// sequences.
     ForgetsDrawn,
+    /// It is sent as a point statement.
+    RunsPoint,
+    /// The client hears this at once.
+    Tells(Vec<u8>),
+    /// A channel is to be joined for the client, which [`Lease::joined`] answers.
+    Joins(Box<str>),
+    /// What was to be listened to, or not, is undone.
+    UndoesListen(DivertedChange),
     /// The connection is not to be used again.
     GivesUp,
 }
 
-/// The session whose message goes out.
-pub trait Departing {
-    /// Its settings as they are now.
-    fn settings(&self) -> &SessionSettings;
+/// Carries out what a message that goes out does.
+pub type Departures<'a> = dyn FnMut(Departure) + 'a;
+
+/// What is known of a session when its client's message goes out.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionFacts<'a> {
+    /// When the message came.
+    pub now: Instant,
+    /// The session's settings as they are now.
+    pub settings: &'a SessionSettings,
     /// The settings that servers have reported to it at its start.
-    fn reported(&self) -> &Reported;
-    /// What time it is.
-    fn now(&self) -> Instant;
-    /// Does what a message has to have done before it goes out.
-    fn carry_out(&mut self, departure: Departure);
+    pub reported: &'a Reported,
 }
 
 /// A statement that a Bind names, as far as it is known.
@@ -69,23 +79,22 @@ impl Lease {
         plan: &Rc<Plan>,
         sql: &[u8],
         parts: Option<Vec<Rc<Plan>>>,
-        session: &mut impl Departing,
+        known: SessionFacts<'_>,
+        out: &mut Departures<'_>,
     ) {
-        let mut pins = self.note_plan(plan, sql, session);
+        let mut pins = self.note_plan(plan, sql, known, out);
         self.round().drew.push(plan.clone());
         if let Some(parts) = &parts {
-            let stays = |part: &Rc<Plan>| effect::pins(part) || self.is_in_doubt(part, session);
+            let stays = |part: &Rc<Plan>| effect::pins(part) || self.is_in_doubt(part, known);
             pins = parts.iter().any(stays);
         }
-        if pins {
-            session.carry_out(Departure::Pins);
-        }
+        self.is_pinned |= pins;
         if let Some(parts) = parts {
-            parts.iter().for_each(|part| self.note_change(part, session));
+            parts.iter().for_each(|part| self.note_change(part, known));
             self.round().listens.extend(parts.into_iter().filter(effect::listens));
         }
         self.forgets |= effect::forgets(plan);
-        self.end_round(session);
+        self.end_round(known.now, out);
     }
 
     /// Takes note of what another message will change; `bound`: what a Bind names.
@@ -93,12 +102,13 @@ impl Lease {
         &mut self,
         message: Frame<'_>,
         bound: Option<BoundStatement<'_>>,
-        session: &mut impl Departing,
+        known: SessionFacts<'_>,
+        out: &mut Departures<'_>,
     ) {
         match message.tag {
-            tag::FUNCTION_CALL => self.note_unknown(session),
+            tag::FUNCTION_CALL => self.note_unknown(known.now, out),
             tag::SYNC => {
-                self.end_round(session);
+                self.end_round(known.now, out);
                 self.portals.end_round();
             }
             tag::EXECUTE => {
@@ -107,7 +117,7 @@ impl Lease {
                 self.round().drew.extend(bound);
                 if self.sway.has_portal(portal) {
                     // What was prepared since it was bound was read before it is run.
-                    self.begin_sway(session);
+                    self.begin_sway(out);
                 }
             }
             tag::PARSE | tag::DESCRIBE | tag::CLOSE | tag::FLUSH => {
@@ -115,36 +125,35 @@ impl Lease {
             }
             tag::BIND => {
                 let portal = Bind::read(message.body).ok().map(|bind| bind.portal);
-                self.note_bind(portal, bound, session);
+                self.note_bind(portal, bound, known, out);
             }
             _ => {}
         }
     }
 
     /// A round that is not looked into: it may do anything.
-    pub fn note_unknown(&mut self, session: &mut impl Departing) {
-        session.carry_out(Departure::Pins);
-        self.begin_sway(session);
-        session.carry_out(Departure::Leaves(Leaves::Lasting));
-        session.carry_out(Departure::UsesLocalBuffers);
-        session.carry_out(Departure::Draws);
+    pub fn note_unknown(&mut self, now: Instant, out: &mut Departures<'_>) {
+        self.is_pinned = true;
+        self.begin_sway(out);
+        out(Departure::Leaves(Leaves::Lasting));
+        out(Departure::UsesLocalBuffers);
+        out(Departure::Draws);
         self.drawn.may_draw();
-        session.carry_out(Departure::Unsettles(Unsettles::Code));
-        session.carry_out(Departure::HoldsFacts);
+        out(Departure::Unsettles(Unsettles::Code));
+        out(Departure::HoldsFacts);
         self.round().unknown = true;
-        self.end_round(session);
+        self.end_round(now, out);
     }
 
     /// The round is whole: the server has it from now on.
-    pub fn end_round(&mut self, session: &mut impl Departing) {
+    pub fn end_round(&mut self, now: Instant, out: &mut Departures<'_>) {
         if self.sway.is_swayed() && !self.goes_on() {
             // Its transaction ends here, and what was set for it with that.
-            session.carry_out(Departure::NextEpoch);
+            out(Departure::NextEpoch);
         }
-        let now = session.now();
         self.round();
         self.rounds.end(now);
-        session.carry_out(Departure::RoundEnds(now));
+        out(Departure::RoundEnds(now));
     }
 
     /// What is bound counts as run: any portal may be, now or later in the transaction.
@@ -152,62 +161,65 @@ impl Lease {
         &mut self,
         portal: Option<&[u8]>,
         bound: Option<BoundStatement<'_>>,
-        session: &mut impl Departing,
+        known: SessionFacts<'_>,
+        out: &mut Departures<'_>,
     ) {
         self.sway.bind(portal, bound.is_none_or(|bound| bound.plan.effects.alters_session));
         self.portals.bind(bound.map(|bound| bound.plan.clone()), portal);
         match bound {
             Some(BoundStatement { plan, sql }) => {
-                if self.note_plan(plan, sql, session) {
-                    session.carry_out(Departure::Pins);
-                }
+                self.is_pinned |= self.note_plan(plan, sql, known, out);
             }
             None => {
                 self.round().unknown = true;
-                self.begin_sway(session);
-                session.carry_out(Departure::Draws);
+                self.begin_sway(out);
+                out(Departure::Draws);
                 self.drawn.may_draw();
-                session.carry_out(Departure::Leaves(Leaves::Some));
-                session.carry_out(Departure::UsesLocalBuffers);
+                out(Departure::Leaves(Leaves::Some));
+                out(Departure::UsesLocalBuffers);
             }
         }
     }
 
     /// Whether the statement is for the client's own connection alone.
-    fn note_plan(&mut self, plan: &Rc<Plan>, sql: &[u8], session: &mut impl Departing) -> bool {
-        let pins = effect::pins(plan) || self.is_in_doubt(plan, session);
+    fn note_plan(
+        &mut self,
+        plan: &Rc<Plan>,
+        sql: &[u8],
+        known: SessionFacts<'_>,
+        out: &mut Departures<'_>,
+    ) -> bool {
+        let pins = effect::pins(plan) || self.is_in_doubt(plan, known);
         let effects = &plan.effects;
         if effects.leaves != Leaves::Nothing {
-            session.carry_out(Departure::Leaves(effects.leaves));
+            out(Departure::Leaves(effects.leaves));
         }
         // With `pg_temp` in `search_path` a plain CREATE TABLE makes a temporary one.
-        if effects.uses_temporary
-            || (effects.leaves != Leaves::Nothing && session.settings().pins())
-        {
-            session.carry_out(Departure::UsesLocalBuffers);
+        if effects.uses_temporary || (effects.leaves != Leaves::Nothing && known.settings.pins()) {
+            out(Departure::UsesLocalBuffers);
         }
         if effects.sequences.may_draw {
-            session.carry_out(Departure::Draws);
+            out(Departure::Draws);
             self.drawn.may_draw();
         }
         if self.sway.is_swayed() && sql.contains(&b'\\') {
             // Where its strings end depends on what was set for the transaction.
-            session.carry_out(Departure::Leaves(Leaves::Some));
-            session.carry_out(Departure::UsesLocalBuffers);
-            self.begin_sway(session);
+            out(Departure::Leaves(Leaves::Some));
+            out(Departure::UsesLocalBuffers);
+            self.begin_sway(out);
         }
         if effects.alters_session || (self.sway.is_swayed() && effect::ends(plan)) {
-            self.begin_sway(session);
+            self.begin_sway(out);
         }
-        session.carry_out(Departure::Unproven(plan.reason));
+        out(Departure::Unproven(plan.reason));
         let unsettles = effect::unsettles(plan);
         if unsettles >= Unsettles::Changes {
             // Before the server knows of it and until its transaction has ended, so that no proof
             // rests on what it changes.
-            session.carry_out(Departure::Unsettles(unsettles));
-            session.carry_out(Departure::HoldsFacts);
+            out(Departure::Unsettles(unsettles));
+            out(Departure::HoldsFacts);
         }
-        self.note_change(plan, session);
+        self.note_change(plan, known);
         let round = self.round();
         round.plans.push(plan.clone());
         round.listens.extend(Some(plan.clone()).filter(effect::listens));
@@ -215,28 +227,30 @@ impl Lease {
     }
 
     /// What is sent from now on may be read by other settings.
-    fn begin_sway(&mut self, session: &mut impl Departing) {
+    fn begin_sway(&mut self, out: &mut Departures<'_>) {
         self.sway.begin();
         self.drawn.names_change();
-        session.carry_out(Departure::NextEpoch);
+        out(Departure::NextEpoch);
     }
 
     /// Whether a setting is given a value that only its own server connection is sure to read as
     /// it was meant: one beyond ASCII, not in UTF-8.
-    fn is_in_doubt(&self, plan: &Rc<Plan>, session: &impl Departing) -> bool {
+    fn is_in_doubt(&self, plan: &Rc<Plan>, known: SessionFacts<'_>) -> bool {
         let value = match effect::change(plan) {
             Some(Change::Set(_, value)) => value,
             _ => return false,
         };
-        let is_utf8 = || session.settings().is_utf8(session.reported());
+        let is_utf8 = || known.settings.is_utf8(known.reported);
         !value.is_ascii() && (self.sway.is_swayed() || !is_utf8())
     }
 
     /// Takes note of what a statement changes in the settings.
-    fn note_change(&mut self, plan: &Rc<Plan>, session: &impl Departing) {
+    fn note_change(&mut self, plan: &Rc<Plan>, known: SessionFacts<'_>) {
         let Some(change) = effect::change(plan) else { return };
-        if !session.settings().begun_with(&change).is_empty() {
+        let reset = known.settings.begun_with(&change);
+        if !reset.is_empty() {
             self.restore.await_round();
+            self.round().resets.push(reset);
         }
         self.round().changes.push(change);
     }
@@ -249,32 +263,35 @@ mod tests {
     use super::*;
     use crate::plan::tests::plan;
 
-    /// A session with what it was told to do.
-    #[derive(Default)]
-    struct Session {
+    /// What goes out for a session with these settings, and servers that report those.
+    struct Noting {
         settings: SessionSettings,
         reported: Reported,
         told: Vec<Departure>,
     }
 
-    impl Departing for Session {
-        fn settings(&self) -> &SessionSettings {
-            &self.settings
+    impl Noting {
+        fn new(settings: &[(&str, &str)], reported: &[(&str, &str)]) -> Self {
+            let settings = SessionSettings::new(settings.iter().copied());
+            let reported = reported.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+            Self { settings, reported: reported.collect(), told: Vec::new() }
         }
 
-        fn reported(&self) -> &Reported {
-            &self.reported
+        fn does(&mut self, note: impl FnOnce(SessionFacts<'_>, &mut Departures<'_>)) {
+            let Self { settings, reported, told } = self;
+            note(SessionFacts { now: Instant::now(), settings, reported }, &mut |departure| {
+                if !matches!(departure, Departure::Unproven(_) | Departure::RoundEnds(_)) {
+                    told.push(departure);
+                }
+            });
         }
+    }
 
-        fn now(&self) -> Instant {
-            Instant::now()
-        }
-
-        fn carry_out(&mut self, departure: Departure) {
-            if !matches!(departure, Departure::Unproven(_) | Departure::RoundEnds(_)) {
-                self.told.push(departure);
-            }
-        }
+    /// What is done for a session without settings.
+    fn noted(note: impl FnOnce(SessionFacts<'_>, &mut Departures<'_>)) -> Vec<Departure> {
+        let mut session = Noting::new(&[], &[]);
+        session.does(note);
+        session.told
     }
 
     /// A lease in whose open transaction these were sent and answered.
@@ -291,9 +308,7 @@ mod tests {
 
     /// What a Query does before it goes out.
     fn query(lease: &mut Lease, sql: &str) -> Vec<Departure> {
-        let mut session = Session::default();
-        lease.note_query(&plan(sql), sql.as_bytes(), None, &mut session);
-        session.told
+        noted(|known, out| lease.note_query(&plan(sql), sql.as_bytes(), None, known, out))
     }
 
     /// What another message does before it goes out; `sql` is what a Bind names, where known.
@@ -304,9 +319,7 @@ mod tests {
         let bound = plan.as_ref().zip(sql);
         let bound = bound.map(|(plan, sql)| BoundStatement { plan, sql: sql.as_bytes() });
         let frame = Frame { tag, body: &bytes[5..], whole: &bytes };
-        let mut session = Session::default();
-        lease.note(frame, bound, &mut session);
-        session.told
+        noted(|known, out| lease.note(frame, bound, known, out))
     }
 
     /// The body of a Bind of the statement `s` to this portal.
@@ -342,7 +355,6 @@ mod tests {
         let mut lease = Lease::default();
         let told = note(&mut lease, tag::FUNCTION_CALL, b"", None);
         for wanted in [
-            Departure::Pins,
             Departure::NextEpoch,
             Departure::Leaves(Leaves::Lasting),
             Departure::UsesLocalBuffers,
@@ -353,6 +365,7 @@ mod tests {
             assert!(told.contains(&wanted), "{wanted:?}");
         }
         assert!(lease.rounds.front().is_some_and(|round| round.unknown) && lease.sway.is_swayed());
+        assert!(lease.is_pinned);
         let mut lease = Lease::default();
         let told = note(&mut lease, tag::BIND, &bind(""), None);
         let wanted = [
@@ -373,7 +386,7 @@ mod tests {
         assert_eq!(query(&mut lease, "SELECT 1"), []);
         assert!(lease.sway.is_swayed());
         // Once as it is sent, and once as what follows it is outside.
-        assert_eq!(query(&mut lease, "COMMIT"), [Departure::NextEpoch; 2]);
+        assert_eq!(query(&mut lease, "COMMIT"), [Departure::NextEpoch, Departure::NextEpoch]);
         // It went out before the end of the transaction was known.
         assert_eq!(query(&mut lease, "SELECT 1"), [Departure::NextEpoch]);
         assert!(lease.sway.is_swayed());
@@ -406,10 +419,10 @@ mod tests {
     fn of_several_statements_those_about_the_session_say_whether_it_keeps_its_server() {
         let sql = "SET a.b = 1; SELECT 1";
         let told = |parts: Option<Vec<Rc<Plan>>>| {
-            let (mut lease, mut session) = (Lease::default(), Session::default());
-            lease.note_query(&plan(sql), sql.as_bytes(), parts, &mut session);
+            let mut lease = Lease::default();
+            noted(|known, out| lease.note_query(&plan(sql), sql.as_bytes(), parts, known, out));
             let changes = lease.rounds.front().map_or(0, |round| round.changes.len());
-            (session.told.contains(&Departure::Pins), changes)
+            (lease.is_pinned, changes)
         };
         assert_eq!(told(None), (true, 0));
         assert_eq!(told(Some(vec![plan("SET a.b = 1")])), (false, 1));
@@ -420,26 +433,29 @@ mod tests {
     fn a_setting_beyond_ascii_is_followed_where_the_client_s_encoding_is_known() {
         let sql = "SET a.b = '\u{e9}'";
         let pins = |encoding: &str, swayed: bool| {
-            let mut session = Session::default();
-            session.reported.push(("client_encoding".into(), encoding.into()));
+            let mut session = Noting::new(&[], &[("client_encoding", encoding)]);
             let mut lease = Lease::default();
             if swayed {
                 lease.sway.begin();
             }
-            lease.note_query(&plan(sql), sql.as_bytes(), None, &mut session);
-            session.told.contains(&Departure::Pins)
+            session.does(|known, out| {
+                lease.note_query(&plan(sql), sql.as_bytes(), None, known, out);
+            });
+            lease.is_pinned
         };
         assert!(!pins("UTF8", false) && pins("UTF8", true) && pins("LATIN1", false));
     }
 
     #[test]
     fn behind_a_reset_of_what_the_session_began_with_the_next_round_waits() {
-        let settings = SessionSettings::new([("timezone", "UTC")].into_iter());
-        let mut session = Session { settings, ..Session::default() };
+        let mut session = Noting::new(&[("timezone", "UTC")], &[]);
         let mut awaits = |sql: &str| {
             let mut lease = within(&["BEGIN"]);
-            lease.note_query(&plan(sql), sql.as_bytes(), None, &mut session);
-            !lease.takes_more(true, false)
+            lease.is_pinned = true;
+            session.does(|known, out| {
+                lease.note_query(&plan(sql), sql.as_bytes(), None, known, out);
+            });
+            !lease.takes_more(false)
         };
         assert!(awaits("RESET timezone") && awaits("RESET ALL"));
         assert!(!awaits("RESET search_path") && !awaits("SET timezone = 'CET'"));

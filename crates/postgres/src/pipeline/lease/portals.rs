@@ -15,6 +15,7 @@ pub const UNNAMED: &[u8] = b"";
 
 /// What the Bind that went out last has bound.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 enum LastBind {
     /// Nothing, or what is not known.
     #[default]
@@ -27,6 +28,7 @@ enum LastBind {
 
 /// What was bound to the unnamed portal and the server did not get.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 enum DivertedBind {
     /// A LISTEN or UNLISTEN; `None` once it was executed.
     Listen(Option<DivertedChange>),
@@ -47,6 +49,7 @@ pub enum DivertedExecute<'a> {
 
 /// What stands in a client's portals.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Portals {
     last: LastBind,
     diverted: Option<DivertedBind>,

@@ -11,6 +11,7 @@ const EARLY_MAX: usize = 8192;
 
 /// How much of the reply under way the client has been told.
 #[derive(Debug, Default, PartialEq, Eq)]
+#[cfg_attr(test, derive(Clone))]
 pub enum Reply {
     /// Nothing of it, though all that came is for the client.
     #[default]

@@ -11,6 +11,7 @@ use crate::pipeline::settings::Setting;
 
 /// How far the server is with getting back what the session began with.
 #[derive(Debug, Default, PartialEq, Eq)]
+#[cfg_attr(test, derive(Clone))]
 pub enum Restore {
     /// There is nothing to bring back.
     #[default]
@@ -25,6 +26,7 @@ pub enum Restore {
 
 /// What is to be brought back, and what waits for it.
 #[derive(Debug, Default, PartialEq, Eq)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Restores {
     queries: VecDeque<Vec<Setting>>,
     /// What the client hears behind them.

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use super::listening::DivertedChange;
 use crate::pipeline::effect;
-use crate::pipeline::settings::Change;
+use crate::pipeline::settings::{Change, Setting};
 use crate::plan::{Leaves, Plan};
 
 /// A round under way: what follows from it once it is answered.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub struct PendingRound {
     /// The plans of its statements, in their order.
     pub plans: Vec<Rc<Plan>>,
@@ -18,6 +19,8 @@ pub struct PendingRound {
     pub unknown: bool,
     /// What its statements change in the session's settings.
     pub changes: Vec<Change>,
+    /// What the session began with and they reset: what is to be brought back for each.
+    pub resets: Vec<Vec<Setting>>,
     /// Those of its statements that change what the client listens to.
     pub listens: Vec<Rc<Plan>>,
     /// The same of what the server did not get.
@@ -37,12 +40,13 @@ pub struct PendingRound {
 impl PendingRound {
     /// What was taken for the next round is a part of this one.
     fn goes_on_with(&mut self, next: Self) {
-        let Self { plans, unknown, changes, listens, diverted, .. } = next;
+        let Self { plans, unknown, changes, resets, listens, diverted, .. } = next;
         let Self { asked, failed, drew, forgets_drawn, .. } = next;
         self.diverted.extend(diverted);
         self.plans.extend(plans);
         self.unknown |= unknown;
         self.changes.extend(changes);
+        self.resets.extend(resets);
         self.listens.extend(listens);
         self.asked = asked.or(self.asked);
         self.failed |= failed;
@@ -86,6 +90,7 @@ impl PendingRound {
 
 /// The rounds that are not answered, in the order of their messages.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Rounds {
     /// Those that went out up to their ends.
     whole: VecDeque<PendingRound>,

@@ -8,6 +8,7 @@
 
 /// Portals of statements that may change how what follows them is read.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 struct SwayingPortals {
     unnamed: bool,
     named: bool,
@@ -15,6 +16,7 @@ struct SwayingPortals {
 
 /// Whether what a client sends may be read in another way than what others send.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Sway {
     is_swayed: bool,
     portals: SwayingPortals,

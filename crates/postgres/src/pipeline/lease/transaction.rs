@@ -31,6 +31,7 @@ enum Stage {
 
 /// What a transaction changes in the session's settings.
 #[derive(Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Clone))]
 enum SettingChanges {
     /// These, if it holds.
     Followed(Vec<Change>),
@@ -67,6 +68,7 @@ impl SettingChanges {
 
 /// What ends with a client's transaction.
 #[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Transaction {
     stage: Stage,
     changes: SettingChanges,

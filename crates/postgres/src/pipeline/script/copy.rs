@@ -54,7 +54,7 @@ impl CopyIn {
 /// until the server answers Weir's own question behind them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unsettled {
-    /// The Syncs.
+    /// Syncs that were sent amid the data.
     pub syncs: u64,
     /// Those that were answered so far.
     pub answered: u64,
@@ -62,13 +62,17 @@ pub(super) struct Unsettled {
     /// the next one.
     pub skips: bool,
     /// What is asked behind them.
-    pub asked: Asked,
+    pub asked: SettlementQuery,
 }
 
 impl Unsettled {
     /// So many Syncs, with this behind them; `skips`: see there.
     pub fn of(syncs: u64, behind: Behind, skips: bool) -> Self {
-        let asked = if behind == Behind::Answered { Asked::ByClient } else { Asked::Nothing };
+        let asked = if behind == Behind::Answered {
+            SettlementQuery::ByClient
+        } else {
+            SettlementQuery::Nothing
+        };
         Self { syncs, answered: 0, skips, asked }
     }
 }
@@ -86,11 +90,11 @@ pub(super) enum Behind {
 
 /// What is asked behind the Syncs, to hear where the answers to the client's Syncs end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum SettlementQuery {
     Nothing,
     /// Something of the client's own.
     ByClient,
-    /// An empty Query.
+    /// An empty Query of Weir's own.
     Query,
     /// A Sync, so that the server leaves nothing out, and an empty Query. The last ReadyForQuery in
     /// front of that is the Sync's, so each is told once the next has come; whether one waits.
@@ -102,7 +106,7 @@ pub(super) enum Asked {
 /// When a client's message may be sent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It may now.
+    /// It may be sent now.
     Now,
     /// Once the COPY before it has been answered, which decides what becomes of it.
     Later,
@@ -136,10 +140,14 @@ impl Script {
     /// Whether it is not known how many Syncs are answered, and Weir has not asked. Then expects
     /// the answer; `Some(true)`: the server is to have a Sync in front of the empty Query.
     pub fn ask_to_settle(&mut self) -> Option<bool> {
-        let unsettled = self.unsettled.as_mut().filter(|of| of.asked == Asked::Nothing)?;
+        let unsettled =
+            self.unsettled.as_mut().filter(|of| of.asked == SettlementQuery::Nothing)?;
         let with_sync = unsettled.skips;
-        unsettled.asked =
-            if with_sync { Asked::SyncAndQuery { waits: false } } else { Asked::Query };
+        unsettled.asked = if with_sync {
+            SettlementQuery::SyncAndQuery { waits: false }
+        } else {
+            SettlementQuery::Query
+        };
         self.expected.push_back(Expect::Settlement);
         Some(with_sync)
     }
@@ -151,7 +159,7 @@ impl Script {
         on: &mut impl FnMut(Heard<'a>),
     ) -> Result<bool, Unasked> {
         let unsettled = self.unsettled.as_mut().ok_or(Unasked('Z'))?;
-        if let Asked::SyncAndQuery { waits: waits @ false } = &mut unsettled.asked {
+        if let SettlementQuery::SyncAndQuery { waits: waits @ false } = &mut unsettled.asked {
             *waits = true;
             return Ok(false);
         }
@@ -171,9 +179,11 @@ impl Script {
     pub(super) fn settled<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) -> Result<(), Unasked> {
         let unsettled = self.unsettled.take().ok_or(Unasked('I'))?;
         match unsettled.asked {
-            Asked::SyncAndQuery { waits: true } => on(Heard::OwnSync),
-            Asked::Query => {}
-            Asked::Nothing | Asked::ByClient | Asked::SyncAndQuery { waits: false } => {
+            SettlementQuery::SyncAndQuery { waits: true } => on(Heard::OwnSync),
+            SettlementQuery::Query => {}
+            SettlementQuery::Nothing
+            | SettlementQuery::ByClient
+            | SettlementQuery::SyncAndQuery { waits: false } => {
                 return Err(Unasked('I'));
             }
         }
@@ -236,7 +246,8 @@ impl Script {
 
     /// The server answers what was sent behind the Syncs of a failed COPY: no more of them is.
     pub(super) fn settled_by_answer<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
-        if let Some(unsettled) = self.unsettled.take_if(|of| of.asked == Asked::ByClient) {
+        if let Some(unsettled) = self.unsettled.take_if(|of| of.asked == SettlementQuery::ByClient)
+        {
             on(Heard::Ignored(unsettled.syncs - unsettled.answered));
         }
     }

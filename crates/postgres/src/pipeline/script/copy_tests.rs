@@ -20,7 +20,7 @@ enum Sent {
     FailsAtOnce,
     /// The Execute of something else.
     Selects,
-    /// The Bind fails.
+    /// The Bind of a COPY fails.
     Fails,
     Good,
     Bad,

@@ -7,7 +7,7 @@ use super::Heard;
 pub enum Outcome {
     /// The client hears that it was done.
     Done,
-    /// It was refused.
+    /// The server has refused it.
     Failed,
     /// It was not looked at, since one in front of it was refused.
     LeftOut,
@@ -51,18 +51,18 @@ pub enum Fate {
 pub enum Expect {
     /// ParseComplete, of the statement with this number (see `prepared`).
     Parse(Fate, u64),
-    /// BindComplete.
+    /// BindComplete, as a Bind is answered.
     Bind(Fate),
     /// ParameterDescription, then RowDescription or NoData.
     DescribeStatement,
     /// What Weir asks of the statement with this number: as `DescribeStatement`. The client hears
     /// nothing of it.
     Shape(u64),
-    /// RowDescription or NoData.
+    /// RowDescription or NoData, as a portal's Describe is answered.
     DescribePortal,
     /// Rows, then CommandComplete, EmptyQueryResponse or PortalSuspended.
     Execute(Fate),
-    /// CloseComplete.
+    /// CloseComplete, as a Close is answered.
     Close(Fate),
     /// The same of the statement with this number, which is to be gone: see `prepared`.
     Forget(u64),

@@ -19,7 +19,7 @@ pub enum Heard<'a> {
     /// The statement with this number, which is to be gone, was closed; or the Close was left out
     /// behind an error.
     Forgotten {
-        /// The statement.
+        /// The number of the statement.
         number: u64,
         /// Whether the Close was left out.
         left_out: bool,
@@ -33,7 +33,7 @@ pub enum Heard<'a> {
     Completed(&'a [u8]),
     /// An ErrorResponse's body; `swallowed` when the client has not heard of it.
     Failed {
-        /// The body.
+        /// The body of the ErrorResponse.
         body: &'a [u8],
         /// Weir's own question caused it.
         swallowed: bool,
@@ -44,7 +44,7 @@ pub enum Heard<'a> {
     Refused(Why),
     /// A Query is left out, since it followed an error: ReadyForQuery comes after the next Sync.
     LeftOut,
-    /// A ParameterStatus' body.
+    /// The body of a ParameterStatus.
     Parameter(&'a [u8]),
     /// The server waits for data of a COPY.
     CopyIn {
@@ -63,9 +63,9 @@ pub enum Heard<'a> {
     Ignored(u64),
     /// ReadyForQuery; `swallowed` when it answers Weir's own question.
     Ready {
-        /// The transaction's status.
+        /// The status of the transaction.
         status: Status,
-        /// Weir's own question.
+        /// It answers Weir's own question.
         swallowed: bool,
     },
     /// ReadyForQuery of a Sync that ends no round: it stood amid the data of a COPY that has

@@ -1,72 +1,53 @@
 //! What a client sends, onto its server connection.
 
-use std::ops::DerefMut;
 use std::rc::Rc;
 use std::time::Instant;
 
 use flow::workers::PARSE;
-use wire::postgres::backend::Status;
 use wire::postgres::frame::Frame;
-use wire::postgres::frontend::Parse;
+use wire::postgres::frontend::tag;
 
 use super::Relay;
 use super::hear::amid_copy;
+use super::state::RoundInFront;
 use crate::catalogue::Unsettled;
 use crate::client::AHEAD_MAX;
-use crate::connection::Connection;
-use crate::pipeline::compose::{Composer, Found};
-use crate::pipeline::judgement::TextPlan;
-use crate::pipeline::lease::feed::InputEnd;
-use crate::pipeline::lease::gate::FORGET_DRAWN;
-use crate::pipeline::lease::listening::{DivertedChange, ListenChange};
-use crate::pipeline::lease::note::{Departing, Departure};
+use crate::connection::{Connection, LeasedState, ServerOutput};
+use crate::notify::Listener;
+use crate::pipeline::compose::Found;
+use crate::pipeline::lease::endpoints::{
+    BindLookup, Endpoints, MessageLookup, QueryLookup, bound_statement,
+};
+use crate::pipeline::lease::feed::{InputEnd, Next};
+use crate::pipeline::lease::machine::Lease;
+use crate::pipeline::lease::note::{Departure, SessionFacts};
 use crate::pipeline::lease::pause::Pause;
-use crate::pipeline::lease::sending::{Composing, Joining, Sending};
-use crate::pipeline::names::Names;
 use crate::pipeline::round::{OutgoingRound, Round};
-use crate::pipeline::script::{Fate, Script};
-use crate::pipeline::settings::{Reported, SessionSettings};
 use crate::pipeline::spans::spans;
-use crate::pipeline::statements::Statement;
 use crate::pipeline::study::Study;
-use crate::plan::Plan;
 use crate::session::inbox::INBOX_KEPT;
-use crate::session::listen::Confirming;
+use crate::session::listen::{ChannelJoin, end_diverted};
 use crate::session::{End, Session};
-use crate::settings::Mode;
 
-/// A session whose messages go out on its server connection.
-struct SendingSession<'a> {
-    session: &'a mut Session,
-    server: &'a mut Connection,
+/// What messages change as they go out, beside what is written.
+struct DepartingSession<'a> {
+    session: &'a Session,
+    server: LeasedState<'a>,
+    listener: &'a mut Option<Box<Listener>>,
     unsettled: &'a mut Option<Unsettled>,
-    study: &'a mut Study,
-    confirming: &'a mut Confirming,
-    /// The round that the messages are of, where it was cut.
-    round: Option<&'a Round>,
+    joins: &'a mut Option<Box<str>>,
 }
 
-impl Departing for SendingSession<'_> {
-    fn settings(&self) -> &SessionSettings {
-        &self.session.environment.settings
-    }
-
-    fn reported(&self) -> &Reported {
-        &self.session.environment.told.begun
-    }
-
-    fn now(&self) -> Instant {
-        Instant::now()
-    }
-
+impl DepartingSession<'_> {
+    /// Does what a message has to have done before it goes out.
     fn carry_out(&mut self, departure: Departure) {
-        let Self { session, server, unsettled, .. } = self;
+        let Self { session, server, listener, unsettled, joins } = self;
         match departure {
-            Departure::Pins => session.pinned = true,
-            Departure::Leaves(leaves) => server.leaves = server.leaves.max(leaves),
-            Departure::UsesLocalBuffers => server.has_local_buffers = true,
-            Departure::Draws => server.drew = true,
-            Departure::NextEpoch => server.prepared.next_epoch(),
+            Departure::Leaves(leaves) => *server.leaves = (*server.leaves).max(leaves),
+            Departure::UsesLocalBuffers => *server.has_local_buffers = true,
+            Departure::Draws => *server.drew = true,
+            // The lease has done so itself.
+            Departure::NextEpoch => {}
             Departure::Unproven(reason) => session.front.shared.metrics.unproven(reason),
             Departure::Unsettles(how) => session.database.catalogue_changed(how),
             Departure::HoldsFacts => {
@@ -79,139 +60,15 @@ impl Departing for SendingSession<'_> {
                 seen.in_transaction.set(None);
             }
             Departure::ForgetsDrawn => {
-                server.ask(FORGET_DRAWN);
-                server.drew = false;
+                server.asks();
+                *server.drew = false;
             }
-            Departure::GivesUp => server.broken = true,
+            Departure::RunsPoint => session.front.shared.metrics.points.inc(),
+            Departure::Tells(said) => session.client.outlet.send(&said),
+            Departure::Joins(channel) => **joins = Some(channel),
+            Departure::UndoesListen(change) => end_diverted(listener, &[change], false),
+            Departure::GivesUp => *server.broken = true,
         }
-    }
-}
-
-impl Sending for SendingSession<'_> {
-    fn message_max(&self) -> usize {
-        self.session.front.settings().max_message.len()
-    }
-
-    fn is_pinned(&self) -> bool {
-        self.session.pinned
-    }
-
-    fn is_pinned_by_mode(&self) -> bool {
-        self.session.options.mode == Mode::Session
-    }
-
-    fn is_studied(&mut self, message: Frame<'_>) -> bool {
-        self.study.of(message).is_ok()
-    }
-
-    fn forget_study(&mut self) {
-        *self.study = Study::Nothing;
-    }
-
-    fn plan(&self, query: Frame<'_>) -> Rc<Plan> {
-        match &*self.study {
-            Study::Done(known) => self.session.plan_of(known),
-            _ => match self.text_plan() {
-                Some(known) => known.plan,
-                None => self.session.plan(text(query)),
-            },
-        }
-    }
-
-    fn parts(&self, plan: &Plan, query: Frame<'_>) -> Option<Vec<Rc<Plan>>> {
-        let spans = || match &*self.study {
-            Study::Done(known) => known.spans.clone(),
-            _ => spans(text(query), self.session.environment.scope.strings),
-        };
-        self.session.parts(plan, text(query), spans)
-    }
-
-    fn plan_of(&self, statement: &Statement) -> Rc<Plan> {
-        self.session.database.plan_of(statement, self.session.environment.scope)
-    }
-
-    fn lifts(&self, plan: &Plan, query: Frame<'_>) -> bool {
-        // An error's position would count in what Weir has made, as of its like in a batch.
-        !plan.is_to_go_alone(Instant::now()) && self.session.lifts(plan, text(query))
-    }
-
-    fn listening(&mut self, plan: &Plan) -> Option<ListenChange> {
-        self.session.listening(plan)
-    }
-
-    fn join(&mut self, channel: &str) -> Joining {
-        self.session.join_beside(self.confirming, channel)
-    }
-
-    fn is_joining(&self) -> bool {
-        matches!(self.confirming, Confirming::Waits { .. })
-    }
-
-    fn undo_listen(&mut self, change: DivertedChange) {
-        self.session.divert_ended(&[change], false);
-    }
-
-    fn names(&self) -> impl DerefMut<Target = Names> + '_ {
-        self.session.client.names()
-    }
-
-    fn tell(&self, said: &[u8]) {
-        self.session.client.outlet.send(said);
-    }
-
-    fn status(&self) -> Status {
-        self.server.status
-    }
-
-    fn is_full(&self) -> bool {
-        self.server.unsent() > AHEAD_MAX
-    }
-
-    fn has_unsent(&self) -> bool {
-        self.server.unsent() > 0
-    }
-
-    fn script(&mut self) -> &mut Script {
-        &mut self.server.script
-    }
-
-    fn out(&mut self) -> &mut Vec<u8> {
-        &mut self.server.out
-    }
-
-    fn compose<T>(
-        &mut self,
-        with: Composing<'_>,
-        write: impl FnOnce(&mut Composer<'_>, &mut Vec<u8>, &mut Script) -> T,
-    ) -> T {
-        self.session.composer(with, self.server, write)
-    }
-
-    fn learn(&mut self, parse: Frame<'_>) {
-        let Some(TextPlan { generation, scope, plan }) = self.text_plan() else { return };
-        let Ok(parse) = Parse::read(parse.body) else { return };
-        let names = self.session.client.names();
-        let named = names.get(parse.name).filter(|named| *named.statement.sql == *parse.query);
-        if let Some(named) = named {
-            named.statement.learn(generation, scope, plan);
-        }
-    }
-
-    fn compose_point(&mut self, with: Composing<'_>) {
-        let session = &*self.session;
-        session.composer(with, self.server, |composer, out, script| {
-            let lifted = &session.front.draft.borrow().lifted;
-            composer.point(lifted, false, Fate::Restore, out, script);
-            composer.sync(out, script);
-        });
-        session.front.shared.metrics.points.inc();
-    }
-}
-
-impl SendingSession<'_> {
-    /// What is known of the only text in the round that goes out.
-    fn text_plan(&self) -> Option<TextPlan> {
-        self.round?.text_plan(&*self.session.database, self.session.environment.scope)
     }
 }
 
@@ -219,18 +76,34 @@ impl Session {
     /// Puts what the client has sent onto the server connection, as far as it may go now.
     pub(super) fn feed(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
         let front = Rc::clone(&self.front);
-        let sending = relay.sending.as_ref().map_or(0, |sending| sending.rest().len());
+        let sending = relay.in_front.outgoing().map_or(0, |sending| sending.rest().len());
         let _stage = front.worker.pulse.enter_sized(&PARSE, sending + self.inbox.len());
-        if relay.elsewhere.is_some() {
+        loop {
+            self.feed_once(relay, server)?;
+            let Some(channel) = relay.joins.take() else { return Ok(()) };
+            match self.join(&channel) {
+                ChannelJoin::Ended { confirmed, joined } => relay.lease.joined(confirmed, joined),
+                ChannelJoin::Waits(confirming) => {
+                    relay.confirming = Some(confirming);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn feed_once(&mut self, relay: &mut Relay, server: &mut Connection) -> Result<(), End> {
+        if relay.in_front.is_handed_over() {
             relay.lease.pause = Pause::Nothing;
             return Ok(());
         }
-        while let Some(mut sending) = relay.sending.take().or_else(|| self.due(relay, server)) {
+        while let Some(mut sending) =
+            relay.in_front.take_outgoing().or_else(|| self.due(relay, server))
+        {
             let (round, rest) = (Some(&sending.round), sending.rest());
             let (len, fed) = self.put_out(relay, server, round, rest);
             sending.sent += len;
             if !sending.rest().is_empty() {
-                relay.sending = Some(sending);
+                relay.in_front = RoundInFront::GoesOut(sending);
                 return fed;
             }
             fed?;
@@ -247,11 +120,10 @@ impl Session {
     /// What comes next of the rounds that stand in front of the inbox, once the server is to have
     /// it.
     fn due(&mut self, relay: &Relay, server: &Connection) -> Option<OutgoingRound> {
-        if !relay.takes_more(self.pinned, server) {
+        if !relay.takes_more(server) {
             return None;
         }
-        let repeat = self.repeats.pop_front().map(|repeat| repeat.round);
-        repeat.or_else(|| self.next.take().map(|round| *round)).and_then(OutgoingRound::new)
+        self.ahead.next().and_then(OutgoingRound::new)
     }
 
     /// Puts messages onto the server connection, as far as they may go now, which are of this round
@@ -263,39 +135,130 @@ impl Session {
         round: Option<&Round>,
         messages: &[u8],
     ) -> (usize, Result<(), End>) {
-        let Relay { lease, unsettled, study, confirming, .. } = relay;
-        let session =
-            &mut SendingSession { session: self, server, unsettled, study, confirming, round };
-        let (len, fed) = lease.feed(messages, session);
-        let fed = fed.map_err(|end| match end {
-            InputEnd::Goodbye => End::Terminated,
-            InputEnd::TooLong { tag, len } => End::too_large(tag, len),
-            InputEnd::Unknown(tag) => End::unknown_message(tag),
-            InputEnd::AmidCopy => End::Refused(amid_copy()),
-        });
-        (len, fed)
+        let Relay { lease, unsettled, study, joins, fed_at, .. } = relay;
+        if !messages.is_empty() {
+            *fed_at = Instant::now();
+        }
+        let mut listener = self.listener.take();
+        let session = &*self;
+        let (output, server) = server.output();
+        let listening = &mut listener;
+        let mut departing =
+            DepartingSession { session, server, listener: listening, unsettled, joins };
+        let mut names = session.client.names();
+        let ServerOutput { script, out, sent, prepared, status } = output;
+        let mut ends = Endpoints {
+            session: SessionFacts {
+                now: *fed_at,
+                settings: &session.environment.settings,
+                reported: &session.environment.told.begun,
+            },
+            names: &mut names,
+            statements: &session.front.statements,
+            changes: session.database.changes(),
+            message_max: session.front.settings().max_message.len(),
+            script,
+            out,
+            sent,
+            unsent_max: AHEAD_MAX,
+            prepared,
+            status,
+            found: Found::default(),
+            departures: &mut |departure| departing.carry_out(departure),
+        };
+        let put = session.put_messages(lease, study, round, messages, &mut ends);
+        session.database.count_found(&ends.found);
+        drop(names);
+        self.listener = listener;
+        put
     }
 
-    /// Has messages written for the server connection.
-    pub(super) fn composer<T>(
+    fn put_messages(
         &self,
-        with: Composing<'_>,
-        server: &mut Connection,
-        write: impl FnOnce(&mut Composer<'_>, &mut Vec<u8>, &mut Script) -> T,
-    ) -> T {
-        let mut composer = Composer {
-            names: &mut self.client.names(),
-            statements: &self.front.statements,
-            prepared: &mut server.prepared,
-            fresh: with.fresh,
-            changes: self.database.changes(),
-            has_failed: server.status == Status::Failed,
-            may_have_failed: with.may_have_failed,
-            found: Found::default(),
+        lease: &mut Lease,
+        study: &mut Study,
+        round: Option<&Round>,
+        messages: &[u8],
+        ends: &mut Endpoints<'_>,
+    ) -> (usize, Result<(), End>) {
+        let mut at = 0;
+        loop {
+            let message = match lease.next(&messages[at..], ends) {
+                Ok(Next::Message(message)) => message,
+                Ok(Next::Goes(len)) => {
+                    at += len;
+                    *study = Study::Nothing;
+                    continue;
+                }
+                Ok(Next::Pauses) => return (at, Ok(())),
+                Err(end) => return (at, Err(why(end))),
+            };
+            if study.of(message).is_err() {
+                lease.pause = Pause::Nothing;
+                return (at, Ok(()));
+            }
+            let (mut lookup, is_point) = self.look_up(message, lease, study, round, ends);
+            let draft = self.front.draft.borrow();
+            if let MessageLookup::Query(query) = &mut lookup {
+                query.point = is_point.then_some(&draft.lifted);
+            }
+            if !lease.take(message, lookup, ends) {
+                return (at, Ok(()));
+            }
+            at += message.whole.len();
+            *study = Study::Nothing;
+        }
+    }
+
+    /// What is known of a whole message that is studied; whether it is a point statement, whose
+    /// values were lifted into the draft.
+    fn look_up<'d>(
+        &self,
+        message: Frame<'_>,
+        lease: &Lease,
+        study: &Study,
+        round: Option<&Round>,
+        ends: &Endpoints<'_>,
+    ) -> (MessageLookup<'d>, bool) {
+        let scope = self.environment.scope;
+        // Of the only text in the round that goes out.
+        let known = || round?.text_plan(&*self.database, scope);
+        let lookup = match message.tag {
+            tag::PARSE => MessageLookup::Parse(known()),
+            tag::BIND => MessageLookup::Bind(bound_statement(message, ends.names).map(|of| {
+                let plan = self.database.plan_of(&of, scope);
+                BindLookup { listening: self.listening(&plan), statement: of, plan }
+            })),
+            tag::QUERY => {
+                let sql = text(message);
+                let plan = match study {
+                    Study::Done(known) => self.plan_of(known),
+                    _ => known().map_or_else(|| self.plan(sql), |known| known.plan),
+                };
+                let spans = || match study {
+                    Study::Done(known) => known.spans.clone(),
+                    _ => spans(sql, scope.strings),
+                };
+                let parts = self.parts(&plan, sql, spans);
+                // An error's position would count in what Weir has made, as of its like in a batch.
+                let is_point = lease.takes_point(&plan, ends)
+                    && !plan.is_to_go_alone(ends.session.now)
+                    && self.lifts(&plan, sql);
+                return (MessageLookup::Query(QueryLookup { plan, parts, point: None }), is_point);
+            }
+            _ => MessageLookup::Nothing,
         };
-        let written = write(&mut composer, &mut server.out, &mut server.script);
-        self.database.count_found(&composer.found);
-        written
+        (lookup, false)
+    }
+}
+
+/// Why a client that sends no more is closed.
+fn why(end: InputEnd) -> End {
+    match end {
+        InputEnd::Goodbye => End::Terminated,
+        InputEnd::TooLong { tag, len } => End::too_large(tag, len),
+        InputEnd::Unknown(tag) => End::unknown_message(tag),
+        InputEnd::AmidCopy => End::Refused(amid_copy()),
     }
 }
 

@@ -1,24 +1,20 @@
 //! What is done of what a server says to a client that has its connection.
 
-use std::time::Instant;
-
 use wire::postgres::frame::HEADER_BYTES;
 use wire::postgres::{Refusal, message, sqlstate};
-use wire::sql::Strings;
 
 use super::Relay;
-use super::state::Tally;
+use super::state::{RoundInFront, Tally};
 use crate::catalogue::Unsettled;
 use crate::client::OUT_OF_STEP;
-use crate::connection::Known;
-use crate::lanes::is_for_another;
-use crate::pipeline::lease::answer::{AnsweredRound, Arrival, Arriving};
+use crate::connection::ConnectionKnowledge;
+use crate::pipeline::lease::answer::{AnsweredRound, Arrival, Hearing};
 use crate::pipeline::lease::transaction::TransactionEnd;
 use crate::pipeline::round::Round;
-use crate::pipeline::script::{Heard, Why};
-use crate::pipeline::settings::SessionSettings;
-use crate::plan::{Kind, Leaves};
+use crate::pipeline::script::Heard;
+use crate::plan::Kind;
 use crate::session::Session;
+use crate::session::listen::end_diverted;
 use crate::settings::Mode;
 use crate::slow::{self, Slow};
 
@@ -31,51 +27,16 @@ pub(super) fn amid_copy() -> Refusal {
 /// A session for which its server connection says something.
 struct HearingSession<'a, 'k> {
     session: &'a mut Session,
-    known: &'a mut Known<'k>,
+    known: &'a mut ConnectionKnowledge<'k>,
     unsettled: &'a mut Option<Unsettled>,
     tally: &'a mut Tally,
-    elsewhere: &'a mut Option<Round>,
+    in_front: &'a mut RoundInFront,
 }
 
-impl Arriving for HearingSession<'_, '_> {
-    fn settings(&self) -> &SessionSettings {
-        &self.session.environment.settings
-    }
-
-    fn strings(&self) -> Strings {
-        self.session.environment.scope.strings
-    }
-
-    fn is_pinned(&self) -> bool {
-        self.session.pinned
-    }
-
-    fn is_pinned_by_mode(&self) -> bool {
-        self.session.options.mode == Mode::Session
-    }
-
-    fn keeps_last_values(&self) -> bool {
-        self.session.options.keeps_last_values
-    }
-
-    fn leaves(&self) -> Leaves {
-        *self.known.leaves
-    }
-
-    fn is_restoring(&self) -> bool {
-        self.known.is_restoring()
-    }
-
-    fn is_for_another(&self, code: &[u8]) -> bool {
-        is_for_another(code, true)
-    }
-
-    fn refusal(&self, why: Why) -> Vec<u8> {
-        self.session.client.refused(why)
-    }
-
+impl HearingSession<'_, '_> {
+    /// Does what an answer has done.
     fn carry_out(&mut self, arrival: Arrival<'_>) {
-        let Self { session, known, elsewhere, .. } = self;
+        let Self { session, known, in_front, .. } = self;
         match arrival {
             Arrival::Tell { early: [], bytes } => session.client.outlet.send(bytes),
             Arrival::Tell { early, bytes } => session.client.outlet.send_parts(&[early, bytes]),
@@ -87,7 +48,6 @@ impl Arriving for HearingSession<'_, '_> {
             Arrival::ClearNames => session.client.names().clear(),
             Arrival::ClearPrepared => known.prepared.clear(),
             Arrival::NextEpoch => known.prepared.next_epoch(),
-            Arrival::Pins(pins) => session.pinned = pins,
             Arrival::Leaves(leaves) => *known.leaves = leaves,
             Arrival::GivesUp => known.give_up(),
             Arrival::OutOfStep => {
@@ -95,23 +55,43 @@ impl Arriving for HearingSession<'_, '_> {
             }
             Arrival::AmidCopy => session.client.kill(amid_copy()),
             Arrival::Error => session.database.count(|totals| totals.errors += 1),
-            Arrival::HandOver(round) => session.hand_over(elsewhere, round),
+            Arrival::HandOver(round) => session.hand_over(in_front, round),
             Arrival::Answered(answered) => session.count(self.tally, &answered),
             Arrival::Unsettles(how) => session.database.catalogue_changed(how),
             Arrival::ReleasesFacts => *self.unsettled = None,
             Arrival::MayHaveChanged => session.database.may_have_changed(),
-            Arrival::Diverted(changes, holds) => session.divert_ended(changes, holds),
-            Arrival::Ended(end) => session.transaction_ended(end),
+            Arrival::Diverted(changes, holds) => {
+                end_diverted(&mut session.listener, changes, holds)
+            }
         }
     }
 }
 
 impl Session {
     /// Follows from what the server has said.
-    pub(super) fn hear(&mut self, relay: &mut Relay, known: &mut Known<'_>, heard: Heard<'_>) {
-        let Relay { lease, unsettled, tally, elsewhere, .. } = relay;
-        let session = &mut HearingSession { session: self, known, unsettled, tally, elsewhere };
-        lease.hear(heard, Instant::now, session);
+    pub(super) fn hear(
+        &mut self,
+        relay: &mut Relay,
+        known: &mut ConnectionKnowledge<'_>,
+        heard: Heard<'_>,
+    ) {
+        let Relay { lease, unsettled, tally, in_front, .. } = relay;
+        let refusal = match heard {
+            Heard::Refused(why) => self.client.refused(why),
+            _ => Vec::new(),
+        };
+        let hearing = Hearing {
+            now: known.now,
+            strings: self.environment.scope.strings,
+            leaves: *known.leaves,
+            is_restoring: known.is_restoring(),
+            refusal: &refusal,
+        };
+        let mut session = HearingSession { session: self, known, unsettled, tally, in_front };
+        let end = lease.hear(heard, hearing, &mut |arrival| session.carry_out(arrival));
+        if let Some(end) = end {
+            lease.is_pinned |= self.transaction_ended(end);
+        }
     }
 
     /// The client hears of a setting that is brought back for it.
@@ -123,21 +103,21 @@ impl Session {
     }
 
     /// A round goes to the primary, since this server could not answer it.
-    pub(super) fn hand_over(&mut self, elsewhere: &mut Option<Round>, round: Round) {
+    pub(super) fn hand_over(&mut self, in_front: &mut RoundInFront, round: Round) {
         self.front.shared.metrics.repeated.inc();
-        *elsewhere = Some(round);
+        *in_front = RoundInFront::HandedOver(round);
         self.only_primary = true;
     }
 
-    /// No transaction is open any more.
-    fn transaction_ended(&mut self, end: TransactionEnd) {
-        // What holds now of what it has set only the server knows: the client keeps it.
-        self.pinned |= end.pins;
+    /// No transaction is open any more; whether the client keeps its connection for the settings
+    /// that it has now.
+    fn transaction_ended(&mut self, end: TransactionEnd) -> bool {
+        let mut pins = false;
         if end.holds {
             let settings = &mut self.environment.settings;
             end.changes.into_iter().for_each(|change| settings.change(change));
             self.environment.follow();
-            self.pinned |= self.environment.settings.pins();
+            pins = self.environment.settings.pins();
             end.listens.iter().for_each(|plan| self.listening_changed(plan));
         }
         if end.changed_logins {
@@ -146,6 +126,7 @@ impl Session {
         if end.wrote {
             self.last_write = self.front.backends.note_write();
         }
+        pins
     }
 
     /// Learns how long a round ran, and counts it.
@@ -153,7 +134,7 @@ impl Session {
         self.front.shared.metrics.leased.inc();
         let round = answered.round;
         let Some(asked) = round.asked else { return };
-        let ran = asked.elapsed();
+        let ran = answered.answered.saturating_duration_since(asked);
         let queued = tally.wanted.take().map(|wanted| asked.saturating_duration_since(wanted));
         let begun = answered.first_round.unwrap_or(asked);
         let took = asked.saturating_duration_since(begun) + ran;
@@ -169,8 +150,8 @@ impl Session {
         });
         let seen = self.client.seen();
         seen.prepared.set(self.client.names().count());
-        seen.pinned.set(self.pinned_by());
-        seen.in_transaction.set(answered.is_open.then(Instant::now));
+        seen.pinned.set(self.pinned_by(answered.is_pinned));
+        seen.in_transaction.set(answered.is_open.then_some(answered.answered));
         if let Some(latencies) = &tally.latencies {
             latencies.lease.observe(queued.unwrap_or_default(), ran);
             slow::note(&self.front.slow, ran, || Slow {
@@ -192,8 +173,8 @@ impl Session {
     }
 
     /// Why the client keeps its server connection beyond a transaction; empty where it doesn't.
-    fn pinned_by(&self) -> &'static str {
-        match (self.pinned, self.options.mode) {
+    fn pinned_by(&self, is_pinned: bool) -> &'static str {
+        match (is_pinned, self.options.mode) {
             (false, _) => "",
             (true, Mode::Session) => "mode",
             (true, Mode::Transaction) => "state",

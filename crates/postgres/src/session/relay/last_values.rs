@@ -12,8 +12,9 @@ use crate::settings::Mode;
 impl Session {
     /// Where whatever a client asks for is to be its own, it is from the start.
     pub(super) fn own_from_start(&self, relay: &mut Relay, server: &mut Connection) {
-        let is_sole =
-            self.pinned || self.options.mode == Mode::Session || self.options.keeps_last_values;
+        let is_sole = relay.lease.is_pinned
+            || self.options.mode == Mode::Session
+            || self.options.keeps_last_values;
         if server.drew && (is_sole || self.database.may_ask_last_values()) {
             forget(relay, server);
         }
@@ -22,7 +23,7 @@ impl Session {
 
     /// A client that keeps its connection for good has its own values from now on.
     pub(super) fn own_once_pinned(&self, relay: &mut Relay, server: &mut Connection) {
-        if self.pinned && relay.lease.drawn.forgets_once_pinned() {
+        if relay.lease.is_pinned && relay.lease.drawn.forgets_once_pinned() {
             forget(relay, server);
         }
     }

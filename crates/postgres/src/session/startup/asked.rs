@@ -12,7 +12,7 @@ use crate::settings::{ApplicationName, Route};
 use crate::worker::Front;
 
 /// What a client has said of itself.
-pub(in crate::session) struct Asked {
+pub(in crate::session) struct StartupRequest {
     pub user: String,
     pub database: String,
     pub minor: u16,
@@ -21,7 +21,7 @@ pub(in crate::session) struct Asked {
     pub(super) negotiate: Option<(u16, Vec<String>)>,
 }
 
-impl Asked {
+impl StartupRequest {
     pub(super) fn new(start: &Start<'_>) -> Self {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         let negotiate = start

@@ -1,7 +1,7 @@
 //! A server as the protocol's documentation has it ("Message Flow"; "SET", "PREPARE"), as far as
 //! transactions, prepared statements, one setting and COPY go.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use wire::postgres::backend::{
     Status, put_bind_complete, put_close_complete, put_command_complete, put_no_data,
@@ -18,10 +18,10 @@ pub const BASE: &str = "base";
 type Read = (String, String);
 
 /// A server that has one session.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Server {
-    prepared: HashMap<Vec<u8>, Read>,
-    portals: HashMap<Vec<u8>, Read>,
+    prepared: BTreeMap<Vec<u8>, Read>,
+    portals: BTreeMap<Vec<u8>, Read>,
     /// `search_path`, as the session and as the transaction has it.
     pub session_path: String,
     local_path: Option<String>,
@@ -42,8 +42,8 @@ impl Server {
     pub fn new(is_strict: bool) -> Self {
         Self {
             is_strict,
-            prepared: HashMap::new(),
-            portals: HashMap::new(),
+            prepared: BTreeMap::new(),
+            portals: BTreeMap::new(),
             session_path: BASE.into(),
             local_path: None,
             former_path: None,
@@ -161,7 +161,8 @@ impl Server {
 
     /// In a transaction that has failed only its end is taken.
     fn may_take(&self, sql: &str) -> Result<(), &'static str> {
-        let is_refused = self.status == Status::Failed && !matches!(sql, "" | "COMMIT");
+        let is_refused =
+            self.status == Status::Failed && !matches!(sql, "" | "COMMIT" | "ROLLBACK");
         if is_refused { Err("25P02") } else { Ok(()) }
     }
 
@@ -189,6 +190,14 @@ impl Server {
             "COMMIT" if self.status == Status::Failed => {
                 self.undoes();
                 "ROLLBACK"
+            }
+            "ROLLBACK" => {
+                self.undoes();
+                "ROLLBACK"
+            }
+            "DEALLOCATE ALL" => {
+                self.prepared.clear();
+                "DEALLOCATE ALL"
             }
             "COMMIT" => {
                 self.status = Status::Idle;

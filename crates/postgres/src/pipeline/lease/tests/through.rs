@@ -2,25 +2,30 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ops::DerefMut;
+use std::hash::{DefaultHasher, Hash as _, Hasher};
 use std::rc::Rc;
 use std::time::Instant;
 
 use wire::postgres::backend::Status;
 use wire::postgres::frame::{self, Frame};
+use wire::postgres::frontend::tag;
 use wire::postgres::{Refusal, sqlstate};
 use wire::sql::Strings;
 
 use super::server::{BASE, Server};
-use crate::pipeline::compose::{Composer, Found};
-use crate::pipeline::lease::answer::{Arrival, Arriving};
-use crate::pipeline::lease::listening::{DivertedChange, ListenChange};
+use crate::pipeline::compose::Found;
+use crate::pipeline::lease::answer::{Arrival, Hearing};
+use crate::pipeline::lease::client::{Progress, WaitingInput};
+use crate::pipeline::lease::endpoints::{
+    BindLookup, Endpoints, MessageLookup, QueryLookup, bound_statement,
+};
+use crate::pipeline::lease::feed::Next;
+use crate::pipeline::lease::listening::{ChannelRequest, ListenChange};
 use crate::pipeline::lease::machine::Lease;
-use crate::pipeline::lease::note::{Departing, Departure};
-use crate::pipeline::lease::sending::{Composing, Joining, Sending};
+use crate::pipeline::lease::note::{Departure, SessionFacts};
 use crate::pipeline::names::{Limits, Names};
 use crate::pipeline::prepared::Prepared;
-use crate::pipeline::script::{Heard, Script, Why};
+use crate::pipeline::script::{Heard, Script};
 use crate::pipeline::settings::{Applied, Reported, SessionSettings};
 use crate::pipeline::statements::{Statement, Statements};
 use crate::plan::{Kind, Leaves, Plan};
@@ -37,223 +42,48 @@ fn plan_of(sql: &[u8]) -> Rc<Plan> {
     PLANS.with_borrow_mut(|plans| plans.entry(sql.to_vec()).or_insert_with(plan).clone())
 }
 
-/// A session and its server connection, as the lease sees them.
+/// What all leases of a test have in common: the statements of one worker, and one moment.
+pub struct Worker {
+    statements: Statements,
+    /// Those that keep their numbers, whoever asks for them first.
+    _kept: Vec<Rc<Statement>>,
+    reported: Reported,
+    now: Instant,
+}
+
+impl Worker {
+    pub fn new(texts: &[&str]) -> Rc<Self> {
+        let statements = Statements::new(AMPLE);
+        let kept = texts.iter().map(|sql| statements.known(sql.as_bytes(), &[0; 2])).collect();
+        Rc::new(Self { statements, _kept: kept, reported: Vec::new(), now: Instant::now() })
+    }
+}
+
+/// A session and its server connection, as far as its lease changes them.
+#[derive(Clone)]
 pub struct Session {
     pub settings: SessionSettings,
-    reported: Reported,
-    pub pinned: bool,
-    names: RefCell<Names>,
-    statements: Statements,
+    names: Names,
     prepared: Prepared,
     applied: Option<Applied>,
     pub script: Script,
     out: Vec<u8>,
     status: Status,
     leaves: Leaves,
-    pub heard: RefCell<Vec<u8>>,
-    /// The lease has given the connection or its client up.
-    pub lost: bool,
-    /// What came of joining a channel, where one is.
-    joining: Option<Joining>,
+    /// What the client has heard since it was asked last.
+    pub heard: Vec<u8>,
+    /// The lease has given the connection up.
+    pub gives_up: bool,
+    /// The client is closed for what it has sent or its server has said.
+    pub is_killed: bool,
     /// Transactions that have ended and changed who may log in where.
     pub logins_changed: usize,
 }
 
-impl Departing for Session {
-    fn settings(&self) -> &SessionSettings {
-        &self.settings
-    }
-
-    fn reported(&self) -> &Reported {
-        &self.reported
-    }
-
-    fn now(&self) -> Instant {
-        Instant::now()
-    }
-
-    fn carry_out(&mut self, departure: Departure) {
-        match departure {
-            Departure::Pins => self.pinned = true,
-            Departure::Leaves(leaves) => self.leaves = self.leaves.max(leaves),
-            Departure::NextEpoch => self.prepared.next_epoch(),
-            Departure::GivesUp => self.lost = true,
-            _ => {}
-        }
-    }
-}
-
-impl Sending for Session {
-    fn message_max(&self) -> usize {
-        1 << 20
-    }
-
-    fn is_pinned(&self) -> bool {
-        self.pinned
-    }
-
-    fn is_pinned_by_mode(&self) -> bool {
-        false
-    }
-
-    fn is_studied(&mut self, _: Frame<'_>) -> bool {
-        true
-    }
-
-    fn forget_study(&mut self) {}
-
-    fn plan(&self, query: Frame<'_>) -> Rc<Plan> {
-        plan_of(&query.body[..query.body.len() - 1])
-    }
-
-    fn parts(&self, _: &Plan, _: Frame<'_>) -> Option<Vec<Rc<Plan>>> {
-        None
-    }
-
-    fn plan_of(&self, statement: &Statement) -> Rc<Plan> {
-        plan_of(&statement.sql)
-    }
-
-    fn lifts(&self, _: &Plan, _: Frame<'_>) -> bool {
-        false
-    }
-
-    fn listening(&mut self, plan: &Plan) -> Option<ListenChange> {
-        match &plan.kind {
-            Kind::Listen(channel) => Some(ListenChange::To(channel.clone())),
-            _ => None,
-        }
-    }
-
-    fn join(&mut self, _: &str) -> Joining {
-        let joining = *self.joining.get_or_insert(Joining::Waits);
-        self.joining = Some(joining).filter(|of| *of == Joining::Waits);
-        joining
-    }
-
-    fn is_joining(&self) -> bool {
-        self.joining == Some(Joining::Waits)
-    }
-
-    fn undo_listen(&mut self, _: DivertedChange) {}
-
-    fn names(&self) -> impl DerefMut<Target = Names> + '_ {
-        self.names.borrow_mut()
-    }
-
-    fn tell(&self, said: &[u8]) {
-        self.heard.borrow_mut().extend_from_slice(said);
-    }
-
-    fn status(&self) -> Status {
-        self.status
-    }
-
-    fn is_full(&self) -> bool {
-        false
-    }
-
-    fn has_unsent(&self) -> bool {
-        !self.out.is_empty()
-    }
-
-    fn script(&mut self) -> &mut Script {
-        &mut self.script
-    }
-
-    fn out(&mut self) -> &mut Vec<u8> {
-        &mut self.out
-    }
-
-    fn compose<T>(
-        &mut self,
-        with: Composing<'_>,
-        write: impl FnOnce(&mut Composer<'_>, &mut Vec<u8>, &mut Script) -> T,
-    ) -> T {
-        let mut composer = Composer {
-            names: &mut self.names.borrow_mut(),
-            statements: &self.statements,
-            prepared: &mut self.prepared,
-            fresh: with.fresh,
-            changes: 0,
-            has_failed: self.status == Status::Failed,
-            may_have_failed: with.may_have_failed,
-            found: Found::default(),
-        };
-        write(&mut composer, &mut self.out, &mut self.script)
-    }
-
-    fn learn(&mut self, _: Frame<'_>) {}
-
-    fn compose_point(&mut self, _: Composing<'_>) {}
-}
-
-impl Arriving for Session {
-    fn settings(&self) -> &SessionSettings {
-        &self.settings
-    }
-
-    fn strings(&self) -> Strings {
-        Strings::Standard
-    }
-
-    fn is_pinned(&self) -> bool {
-        self.pinned
-    }
-
-    fn is_pinned_by_mode(&self) -> bool {
-        false
-    }
-
-    fn keeps_last_values(&self) -> bool {
-        false
-    }
-
-    fn leaves(&self) -> Leaves {
-        self.leaves
-    }
-
-    fn is_restoring(&self) -> bool {
-        false
-    }
-
-    fn is_for_another(&self, code: &[u8]) -> bool {
-        code == b"25006"
-    }
-
-    fn refusal(&self, _: Why) -> Vec<u8> {
-        let mut said = Vec::new();
-        Refusal::error(sqlstate::DUPLICATE_PREPARED_STATEMENT, "no").encode(&mut said);
-        said
-    }
-
-    fn carry_out(&mut self, arrival: Arrival<'_>) {
-        match arrival {
-            Arrival::Tell { early, bytes } => {
-                Sending::tell(self, early);
-                Sending::tell(self, bytes);
-            }
-            Arrival::Name(outcome) => self.names.borrow_mut().heard(outcome),
-            Arrival::SettleNames => self.names.borrow_mut().settle(),
-            Arrival::UndoNames => self.names.borrow_mut().undo_all(),
-            Arrival::NextEpoch => self.prepared.next_epoch(),
-            Arrival::Pins(pins) => self.pinned = pins,
-            Arrival::Leaves(leaves) => self.leaves = leaves,
-            Arrival::GivesUp | Arrival::OutOfStep | Arrival::AmidCopy => self.lost = true,
-            Arrival::Ended(end) => {
-                self.pinned |= end.pins;
-                self.logins_changed += usize::from(end.changed_logins);
-                if end.holds {
-                    end.changes.into_iter().for_each(|change| self.settings.change(change));
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
 /// A client, its lease and its server, with what is on its way between them.
+#[derive(Clone)]
 pub struct Through {
+    worker: Rc<Worker>,
     pub lease: Lease,
     pub session: Session,
     pub server: Server,
@@ -263,26 +93,23 @@ pub struct Through {
 }
 
 impl Through {
-    pub fn new(lease: Lease) -> Self {
+    pub fn new(worker: &Rc<Worker>, lease: Lease) -> Self {
         let session = Session {
             settings: SessionSettings::default(),
-            reported: Reported::default(),
-            pinned: false,
-            names: RefCell::new(Names::new(AMPLE)),
-            statements: Statements::new(AMPLE),
+            names: Names::new(AMPLE),
             prepared: Prepared::new(AMPLE),
             applied: Some("".into()),
             script: Script::default(),
             out: Vec::new(),
             status: Status::Idle,
             leaves: Leaves::Nothing,
-            heard: RefCell::default(),
-            lost: false,
-            joining: None,
+            heard: Vec::new(),
+            gives_up: false,
+            is_killed: false,
             logins_changed: 0,
         };
         let (inbox, back) = Default::default();
-        Self { lease, session, server: Server::new(true), inbox, back }
+        Self { worker: worker.clone(), lease, session, server: Server::new(true), inbox, back }
     }
 
     /// The client sends these bytes.
@@ -318,6 +145,7 @@ impl Through {
         let len = at_most.min(self.back.len());
         let (lease, session) = (&mut self.lease, &mut self.session);
         let mut script = std::mem::take(&mut session.script);
+        let now = self.worker.now;
         let taken = script.hear(&self.back[..len], &mut |heard| {
             match heard {
                 Heard::Prepared(number) => session.prepared.confirmed(number),
@@ -327,7 +155,7 @@ impl Through {
                 Heard::Ready { status, .. } => session.status = status,
                 _ => {}
             }
-            lease.hear(heard, Instant::now, session);
+            session.hear(lease, heard, now);
         });
         self.session.script = script;
         // A message that is cut comes again with the rest.
@@ -338,28 +166,38 @@ impl Through {
 
     /// Whether a channel is joined and nobody has said what came of that.
     pub fn is_joining(&self) -> bool {
-        self.session.is_joining()
+        self.lease.channel == ChannelRequest::Asked
     }
 
     /// A server listens to the channel, or none does for Weir.
     pub fn joins(&mut self, is_confirmed: bool) {
-        self.session.joining = Some(match is_confirmed {
-            true => Joining::Confirmed { joined: true },
-            false => Joining::Refused,
-        });
+        self.lease.joined(is_confirmed, true);
         self.turns();
     }
 
+    /// What is known of the two where it is asked what is to become of the client.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            unsent: self.session.out.len(),
+            ahead_max: usize::MAX,
+            takes_data: self.session.script.takes_data(),
+            is_answered: self.session.script.is_answered(),
+            is_broken: self.session.gives_up,
+            waiting: WaitingInput { has_rounds: false, bytes: self.inbox.len() },
+        }
+    }
+
     /// Goes on as far as it can without anybody else.
-    fn turns(&mut self) {
+    pub fn turns(&mut self) {
         loop {
             self.parts();
-            let (len, fed) = self.lease.feed(&self.inbox, &mut self.session);
-            assert_eq!(fed, Ok(()));
+            let len = self.feed();
             self.inbox.drain(..len);
+            self.session.gives_up |= self.lease.ends_amid_round(&self.progress());
             let (lease, session) = (&mut self.lease, &mut self.session);
             let mut script = std::mem::take(&mut session.script);
-            script.answer_invented(&mut |heard| lease.hear(heard, Instant::now, session));
+            let now = self.worker.now;
+            script.answer_invented(&mut |heard| session.hear(lease, heard, now));
             session.script = script;
             if len == 0 {
                 return;
@@ -367,11 +205,53 @@ impl Through {
         }
     }
 
+    fn feed(&mut self) -> usize {
+        let worker = &*self.worker;
+        let Session {
+            settings, names, prepared, script, out, status, leaves, heard, gives_up, ..
+        } = &mut self.session;
+        let mut ends = Endpoints {
+            session: SessionFacts { now: worker.now, settings, reported: &worker.reported },
+            names,
+            statements: &worker.statements,
+            changes: 0,
+            message_max: 1 << 20,
+            script,
+            out,
+            sent: 0,
+            unsent_max: usize::MAX,
+            prepared,
+            status: *status,
+            found: Found::default(),
+            departures: &mut |departure| match departure {
+                Departure::Leaves(more) => *leaves = (*leaves).max(more),
+                Departure::Tells(said) => heard.extend_from_slice(&said),
+                Departure::GivesUp => *gives_up = true,
+                _ => {}
+            },
+        };
+        let mut at = 0;
+        loop {
+            let message = match self.lease.next(&self.inbox[at..], &mut ends).unwrap() {
+                Next::Message(message) => message,
+                Next::Goes(len) => {
+                    at += len;
+                    continue;
+                }
+                Next::Pauses => return at,
+            };
+            let lookup = look_up(message, ends.names);
+            if !self.lease.take(message, lookup, &mut ends) {
+                return at;
+            }
+            at += message.whole.len();
+        }
+    }
+
     /// The client and the connection part where nothing holds them together, and the client has
     /// the same one again.
     fn parts(&mut self) {
-        let is_free = self.session.script.is_idle() && self.session.out.is_empty();
-        if !self.lease.may_part() || !is_free {
+        if !self.lease.may_part() || !self.is_free() || self.lease.is_ending(false) {
             return;
         }
         let applied = self.session.settings.applied();
@@ -379,13 +259,22 @@ impl Through {
             self.session.prepared.next_epoch();
             self.session.applied = Some(applied);
         }
-        if !self.session.pinned {
+        if !self.lease.is_pinned {
             assert!(self.server.is_clean(), "{:?}", self.server);
             assert!(self.back.is_empty());
             let path = self.session.settings.value("search_path").unwrap_or(BASE);
             assert_eq!(path, self.server.session_path, "a setting is not followed");
-            self.lease = Lease::default();
+            self.lease = Lease { client: self.lease.client, ..Lease::default() };
         }
+    }
+
+    /// Whether another client could have the connection as far as the protocol goes.
+    pub fn is_free(&self) -> bool {
+        let session = &self.session;
+        !session.gives_up
+            && session.status == Status::Idle
+            && session.script.is_idle()
+            && session.out.is_empty()
     }
 
     /// Everything that is under way arrives.
@@ -401,12 +290,104 @@ impl Through {
 
     /// Another client, without settings, has the connection from now on.
     pub fn is_another_s(&mut self) {
-        self.session.names = RefCell::new(Names::new(AMPLE));
-        self.session.heard.borrow_mut().clear();
+        self.session.names = Names::new(AMPLE);
+        self.session.heard.clear();
+        self.lease = Lease::default();
     }
 
     /// Whether all that the client has sent is answered.
     pub fn is_over(&self) -> bool {
         self.inbox.is_empty() && self.lease.is_quiet() && self.session.script.is_idle()
+    }
+
+    /// A number for all that counts for what follows.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let Session { settings, script, applied, out, status, leaves, .. } = &self.session;
+        self.session.names.fingerprint(&mut hasher);
+        self.session.prepared.fingerprint(&mut hasher);
+        let mut debug = DebugHasher(&mut hasher);
+        debug.write(&(&self.lease, &self.server, script, settings, applied, status, leaves));
+        (out, &self.inbox, &self.back, self.session.gives_up).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// Hashes what a value says of itself.
+pub struct DebugHasher<'a>(pub &'a mut DefaultHasher);
+
+impl DebugHasher<'_> {
+    pub fn write(&mut self, value: &impl std::fmt::Debug) {
+        std::fmt::write(self, format_args!("{value:?}")).unwrap();
+    }
+}
+
+impl std::fmt::Write for DebugHasher<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.write(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// What is known of a message.
+fn look_up<'a>(message: Frame<'_>, names: &Names) -> MessageLookup<'a> {
+    match message.tag {
+        tag::QUERY => {
+            let plan = plan_of(&message.body[..message.body.len() - 1]);
+            MessageLookup::Query(QueryLookup { plan, parts: None, point: None })
+        }
+        tag::PARSE => MessageLookup::Parse(None),
+        tag::BIND => MessageLookup::Bind(bound_statement(message, names).map(|statement| {
+            let plan = plan_of(&statement.sql);
+            let listening = match &plan.kind {
+                Kind::Listen(channel) => Some(ListenChange::To(channel.clone())),
+                _ => None,
+            };
+            BindLookup { statement, plan, listening }
+        })),
+        _ => MessageLookup::Nothing,
+    }
+}
+
+impl Session {
+    /// The lease hears something.
+    fn hear(&mut self, lease: &mut Lease, heard: Heard<'_>, now: Instant) {
+        let mut refusal = Vec::new();
+        if let Heard::Refused(_) = heard {
+            Refusal::error(sqlstate::DUPLICATE_PREPARED_STATEMENT, "no").encode(&mut refusal);
+        }
+        let known = Hearing {
+            now,
+            strings: Strings::Standard,
+            leaves: self.leaves,
+            is_restoring: false,
+            refusal: &refusal,
+        };
+        let Some(end) = lease.hear(heard, known, &mut |arrival| self.carry_out(arrival)) else {
+            return;
+        };
+        self.logins_changed += usize::from(end.changed_logins);
+        if end.holds {
+            end.changes.into_iter().for_each(|change| self.settings.change(change));
+        }
+    }
+
+    fn carry_out(&mut self, arrival: Arrival<'_>) {
+        match arrival {
+            Arrival::Tell { early, bytes } => {
+                self.heard.extend_from_slice(early);
+                self.heard.extend_from_slice(bytes);
+            }
+            Arrival::Name(outcome) => self.names.heard(outcome),
+            Arrival::SettleNames => self.names.settle(),
+            Arrival::UndoNames => self.names.undo_all(),
+            Arrival::ClearNames => self.names.clear(),
+            Arrival::ClearPrepared => self.prepared.clear(),
+            Arrival::NextEpoch => self.prepared.next_epoch(),
+            Arrival::Leaves(leaves) => self.leaves = leaves,
+            Arrival::GivesUp => self.gives_up = true,
+            Arrival::OutOfStep | Arrival::AmidCopy => self.is_killed = true,
+            _ => {}
+        }
     }
 }
