@@ -264,3 +264,27 @@ fn a_pause_waits_for_commits_that_are_not_confirmed() {
     });
     assert!(ledger.missing(&cluster).is_empty());
 }
+
+#[test]
+fn what_is_sent_behind_a_commit_is_answered_behind_it() {
+    let cluster = lazy();
+    let weir = with(&cluster, "");
+    let ledger = Ledger::default();
+    ledger.while_writing(&weir, || {
+        wait::until("commits are shared", wait::LONG, || confirmed(&weir) > 0.0);
+        let mut peer = peer(&weir);
+        for row in 1..=100 {
+            assert_eq!(ask(&mut peer, "BEGIN").unwrap(), None);
+            let insert = format!("INSERT INTO ledger VALUES (-{row})");
+            assert_eq!(ask(&mut peer, &insert).unwrap(), None);
+            let mut both = Vec::new();
+            put_query(&mut both, b"COMMIT");
+            put_query(&mut both, format!("SELECT {row}").as_bytes());
+            peer.send(&both).expect("it is taken");
+            let (committed, read) = (peer.reply().unwrap(), peer.reply().unwrap());
+            assert_eq!((&committed.tags[..], committed.status), (&["COMMIT".to_owned()][..], 'I'));
+            assert_eq!(read.value(), Some(&*row.to_string()));
+        }
+    });
+    assert_eq!(cluster.value("SELECT count(*) FROM ledger WHERE id < 0"), "100");
+}

@@ -12,6 +12,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -335,6 +336,13 @@ impl SharedCommit {
         if let Some(request) = self.request.take() {
             drop(self.line.barrier.borrow_mut().settle(request));
         }
+    }
+}
+
+impl fmt::Debug for SharedCommit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = self.line.level.as_str();
+        f.debug_struct("SharedCommit").field("level", &level).finish_non_exhaustive()
     }
 }
 
