@@ -31,6 +31,7 @@ mod refuted;
 mod reload;
 pub mod scene;
 mod shared;
+mod shared_commits;
 mod silent_network;
 mod spread;
 mod transactions;

@@ -66,6 +66,8 @@ pub struct Seen {
     pub in_transaction: Cell<Option<Instant>>,
     /// Prepared statements that it has.
     pub prepared: Cell<usize>,
+    /// A commit of it is done, and its answer waits until that is confirmed.
+    pub unconfirmed: Cell<bool>,
     /// Why it keeps its server connection beyond a transaction; empty where it doesn't.
     pub pinned: Cell<&'static str>,
 }

@@ -21,7 +21,7 @@
 //   a connection must be cleaned for its next client: plan/leaves.rs
 //   who is the primary: backends/roles.rs
 //   the answer of a commit that many share waits for a mark: commit/need.rs; commit/mark.rs says
-//     what a mark proves
+//     what a mark proves; session/relay/commit.rs says which COMMIT need not wait
 //   a client is let in: door.rs; auth/client.rs has the conversation
 //   whom a cancel of PostgreSQL's reaches: shared.rs finds the client's worker, worker.rs its
 //     lane or lease, server/cancel.rs tells the server

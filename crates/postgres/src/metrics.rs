@@ -1,7 +1,7 @@
 //! What the gateway counts, beside what lanes, pools and backends count of themselves.
 
 use watch::latencies::Latencies;
-use watch::metrics::{Counter, Registry};
+use watch::metrics::{Counter, Gauge, Registry};
 
 use crate::plan::Reason;
 
@@ -30,8 +30,56 @@ pub struct Metrics {
     pub points: Counter,
     /// Rounds that were asked again.
     pub repeated: Counter,
+    /// Commits that are confirmed together.
+    pub commits: CommitMetrics,
     reasons: Vec<(Reason, Counter)>,
     registry: Registry,
+}
+
+/// Counters of commits whose answers wait for marks.
+#[derive(Debug, Clone)]
+pub struct CommitMetrics {
+    /// Answers that wait for one.
+    pub held: Gauge,
+    /// Marks that were sent.
+    pub marks: Counter,
+    /// Answers that a mark has confirmed.
+    pub confirmed: Counter,
+    /// Those of them that went out behind a WARNING.
+    pub warned: Counter,
+    /// Answers that no mark could confirm.
+    pub unconfirmed: Counter,
+}
+
+impl CommitMetrics {
+    fn new(registry: &Registry) -> Self {
+        let counter = |name, help| registry.counter(name, help, &[]);
+        Self {
+            held: registry.gauge(
+                "weir_postgres_commits_held",
+                "Transactions that the server has committed and whose answers wait for a mark.",
+                &[],
+            ),
+            marks: counter(
+                "weir_postgres_marks_total",
+                "Transactions of Weir's own that confirm the commits before them.",
+            ),
+            confirmed: counter(
+                "weir_postgres_commits_confirmed_total",
+                "Transactions that were committed without waiting and told once a mark was \
+                 durable.",
+            ),
+            warned: counter(
+                "weir_postgres_commits_warned_total",
+                "Those of them that were told behind the WARNING that the wait for a standby was \
+                 cancelled.",
+            ),
+            unconfirmed: counter(
+                "weir_postgres_commits_unconfirmed_total",
+                "Transactions whose clients heard 08007, since the connection for marks broke.",
+            ),
+        }
+    }
 }
 
 /// How long rounds to one backend take.
@@ -98,6 +146,7 @@ address had failed.",
                 "weir_postgres_repeats_total",
                 "Reads that were asked again, since a server gave no answer to them.",
             ),
+            commits: CommitMetrics::new(registry),
             reasons: Reason::ALL.into_iter().map(reason).collect(),
             registry: registry.clone(),
         }

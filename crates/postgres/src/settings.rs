@@ -101,6 +101,9 @@ pub struct Settings {
     /// statement of its client that is not answered. The server counts one, in
     /// `pg_stat_statements`, in its log and for `pgaudit`. Has no effect where `lanes` are off.
     pub share_reads: bool,
+    /// Where commits are `shared`: once their confirmation has been under way at the server for so
+    /// long, as with a synchronous standby that is away, further commits wait for themselves.
+    pub commit_wait: Duration,
     /// How new what a client reads must be: `session`, `eventual` or `primary`.
     pub consistency: Consistency,
     /// Whether the primary takes reads as well while there is a replica that can.
@@ -193,6 +196,7 @@ impl Default for Settings {
             batches: Batches::default(),
             pool: Pool::default(),
             share_reads: true,
+            commit_wait: Duration::from_secs(1),
             consistency: Consistency::default(),
             reads_on_primary: false,
             max_lag: Duration::from_secs(10),
@@ -267,6 +271,20 @@ pub enum Route {
     Primary,
     /// Everything to a replica; a statement that writes is refused by it with SQLSTATE 25006.
     Replica,
+}
+
+/// What the answer to a commit waits for, for clients that do not set `synchronous_commit`
+/// themselves (`docs/durability.md`). Either way a client hears of its commit once it is as durable
+/// as the server's `synchronous_commit` says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Commit {
+    /// The server's own answer, for which the server connection waits.
+    #[default]
+    Own,
+    /// A confirmation that many commits have in common. The server connection is free meanwhile,
+    /// and locks are gone; other clients may read what is not confirmed yet.
+    Shared,
 }
 
 /// What `currval` and `lastval` tell outside the transaction that has drawn.
@@ -355,6 +373,20 @@ impl Settings {
     pub fn mode(&self, database: &str, user: &str) -> Mode {
         let of_user = self.user(user).and_then(|user| user.mode);
         of_user.or_else(|| self.database(database)?.mode).unwrap_or(self.mode)
+    }
+
+    /// How the commits of a user's transactions in a database are confirmed.
+    pub fn commit(&self, database: &str, user: &str) -> Commit {
+        let of_user = self.user(user).and_then(|user| user.commit);
+        of_user.or_else(|| self.database(database)?.commit).unwrap_or_default()
+    }
+
+    /// Whether the commits of any client are confirmed together.
+    pub fn shares_commits(&self) -> bool {
+        let mut of_users = self.user.iter().map(|user| user.commit);
+        let mut of_databases = self.database.iter().map(|database| database.commit);
+        let is_shared = |commit| commit == Some(Commit::Shared);
+        of_users.any(is_shared) || of_databases.any(is_shared)
     }
 
     /// Whether a key, as `listen` or `tls.required`, is only read at a start.

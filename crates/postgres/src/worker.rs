@@ -1,6 +1,7 @@
 //! What the clients of one worker share: lanes, leases, statements and plans. Nothing in here is
 //! seen by another thread.
 
+mod commits;
 mod console;
 mod flights;
 mod lanes;
@@ -39,6 +40,7 @@ use crate::shared::{Call, Shared};
 use crate::slow::SlowNotes;
 use servers::{pool_settings, stopping};
 
+pub use commits::{ConfirmedCommit, SharedCommit, UnconfirmedCommit, unconfirmed};
 pub use flights::Flown;
 pub use lanes::HUNG;
 pub use servers::{Servers, after, some};
@@ -98,6 +100,7 @@ pub struct Front {
     clients: RefCell<HashMap<i32, Weak<Client>>>,
     reported: reported::ReportCache,
     flights: flights::Flights,
+    commits: commits::CommitLines,
     /// Pools whose leases wait, for which lanes are being looked at.
     short: RefCell<HashSet<Key>>,
     loads: RefCell<Vec<Option<Load>>>,
@@ -166,6 +169,7 @@ impl Front {
             clients: RefCell::default(),
             reported: reported::ReportCache::default(),
             flights: flights::Flights::default(),
+            commits: commits::CommitLines::default(),
             short: RefCell::default(),
             loads: RefCell::default(),
             latencies: RefCell::default(),

@@ -4,9 +4,11 @@ use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::{Duration, Instant};
 
+use tokio::task::spawn_local;
 use wire::postgres::Malformed;
 use wire::postgres::backend::{Fields, Status, tag};
 use wire::postgres::frontend;
@@ -21,7 +23,7 @@ use crate::pipeline::round::messages;
 use crate::pipeline::script::{Expect, Fate, Heard};
 use crate::pipeline::settings::strings_of;
 use crate::slow::{self, Slow};
-use crate::worker::{Front, HUNG};
+use crate::worker::{ConfirmedCommit, Front, HUNG, SharedCommit, UnconfirmedCommit};
 
 /// A statement that has failed in a batch, and its like, go alone for so long.
 const ALONE: Duration = Duration::from_secs(1);
@@ -63,9 +65,10 @@ struct Times {
 
 /// Runs statements in one transaction, and tells their clients.
 pub(super) async fn run(
-    front: &Front,
+    front: &Rc<Front>,
     server: &mut Connection,
     members: Vec<Member>,
+    commit: Option<SharedCommit>,
     limit: Option<Duration>,
 ) {
     let strings = strings_of(&server.reported);
@@ -74,15 +77,17 @@ pub(super) async fn run(
     // This server would read their text in another way.
     others.into_iter().for_each(|member| member.end(Outcome::Alone));
     if members.is_empty() {
-        return;
+        return undone(commit);
     }
     // Two batches lock the rows that both of them change in one order.
     members.sort_unstable_by(|a, b| a.round.bytes().cmp(b.round.bytes()));
     let asked = Instant::now();
     let mut named = VecDeque::new();
-    if compose(front, server, &members, &mut named).is_err() {
+    let without_waiting = commit.as_ref().map(SharedCommit::without_waiting);
+    if compose(front, server, &members, without_waiting.as_deref(), &mut named).is_err() {
         // Nothing of it was sent.
         server.broken = true;
+        undone(commit);
         return members.into_iter().for_each(|member| member.end(Outcome::Alone));
     }
     if let Some(first) = members.first() {
@@ -108,9 +113,33 @@ pub(super) async fn run(
         }
         return;
     }
+    conclude(front, server, members, commit, &said, Times { asked, ran });
+}
+
+/// The transaction has ended: its clients hear so, now or once it is confirmed, or each of them
+/// goes by itself.
+fn conclude(
+    front: &Rc<Front>,
+    server: &mut Connection,
+    members: Vec<Member>,
+    commit: Option<SharedCommit>,
+    said: &Said,
+    times: Times,
+) {
     // What it is in the middle of nobody here knows.
     server.broken = said.aside;
+    let has_failed = said.failed.is_some();
+    // What makes it commit without waiting is run first.
+    let before = usize::from(commit.is_some());
+    let commit = match has_failed {
+        true => {
+            undone(commit);
+            None
+        }
+        false => commit,
+    };
     if let Some(code) = said.failed.as_deref() {
+        let failed = said.completed.checked_sub(before).unwrap_or(members.len());
         let is_doubtful = DOUBTFUL.contains(&code);
         if is_doubtful {
             server.prepared.next_epoch();
@@ -118,11 +147,30 @@ pub(super) async fn run(
         // What the error points at is in the text that Weir has made of it; by itself it is run as
         // its client has sent it.
         let is_edited = said.points_at_text && members.iter().any(|member| member.lifted.is_some());
-        if members.len() > 1 || is_doubtful || is_edited || NOT_ITS_OWN.contains(&code) {
-            return undo(front, members, said.completed);
+        let is_its_own = failed < members.len() && !NOT_ITS_OWN.contains(&code);
+        if members.len() > 1 || is_doubtful || is_edited || !is_its_own {
+            return undo(front, members, failed);
         }
     }
-    tell(front, server, members, &said, Times { asked, ran });
+    let Some(parts) = parts(&said.bytes, members.len(), has_failed) else {
+        // An answer too many, or one too few: nobody can tell whose they are.
+        server.broken = true;
+        return members.into_iter().for_each(|member| member.end(Outcome::Unknown));
+    };
+    let (backend, user) = (server.backend.clone(), server.record.key.user.clone());
+    let answered = Answered { members, has_failed, backend, user, times };
+    match commit {
+        None => answered.tell(front, &parts, &[]),
+        Some(commit) => {
+            answered.note_unconfirmed(true);
+            spawn_local(answered.tell_once_confirmed(front.clone(), commit.hold(&said.bytes)));
+        }
+    }
+}
+
+/// Nothing was committed.
+fn undone(commit: Option<SharedCommit>) {
+    commit.into_iter().for_each(SharedCommit::settle);
 }
 
 /// Writes the statements of all of them, and one Sync.
@@ -130,9 +178,11 @@ fn compose(
     front: &Front,
     server: &mut Connection,
     members: &[Member],
+    without_waiting: Option<&str>,
     named: &mut VecDeque<Rc<Client>>,
 ) -> Result<(), Malformed> {
     let mut fresh = Vec::new();
+    let mut first = without_waiting;
     for member in members {
         let mut names = member.client.names();
         let mut composer = Composer {
@@ -146,6 +196,9 @@ fn compose(
             found: Found::default(),
         };
         let (out, script) = (&mut server.out, &mut server.script);
+        if let Some(sql) = first.take() {
+            composer.own(sql.as_bytes(), out, script);
+        }
         let before = script.under_way();
         match &member.lifted {
             Some(lifted) => {
@@ -255,54 +308,82 @@ fn undo(front: &Front, members: Vec<Member>, failed: usize) {
     }
 }
 
-/// All is committed, or the only one has failed: each client hears its part.
-fn tell(
-    front: &Front,
-    server: &mut Connection,
+/// A batch that has ended, and whose clients are to hear so.
+struct Answered {
     members: Vec<Member>,
-    said: &Said,
-    Times { asked, ran }: Times,
-) {
-    let has_failed = said.failed.is_some();
-    let Some(parts) = parts(&said.bytes, members.len(), has_failed) else {
-        // An answer too many, or one too few: nobody can tell whose they are.
-        server.broken = true;
-        return members.into_iter().for_each(|member| member.end(Outcome::Unknown));
-    };
-    let latencies = front.latencies(&server.backend);
-    let count = u32::try_from(members.len()).unwrap_or(u32::MAX).max(1);
-    if let Some(first) = members.first() {
+    /// The only one has failed.
+    has_failed: bool,
+    backend: Arc<Backend>,
+    user: Arc<str>,
+    times: Times,
+}
+
+impl Answered {
+    /// All is committed, or the only one has failed: each client hears its part, behind the
+    /// server's `warning` where there is one.
+    fn tell(self, front: &Front, parts: &[&[u8]], warning: &[u8]) {
+        let Self { members, has_failed, times: Times { asked, ran }, .. } = &self;
+        let latencies = front.latencies(&self.backend);
+        let count = u32::try_from(members.len()).unwrap_or(u32::MAX).max(1);
+        self.note_slow(front);
+        let (has_failed, asked, ran) = (*has_failed, *asked, *ran);
+        for (member, part) in self.members.into_iter().zip(parts) {
+            member.client.names().settle();
+            // One that was closed meanwhile has heard why.
+            if !member.done.is_closed() {
+                member.client.outlet.send_parts(&[warning, part, &READY]);
+            }
+            let queued = asked.saturating_duration_since(member.round.came);
+            latencies.batch.observe(queued, ran);
+            if !has_failed {
+                member.plan.note(ran / count);
+            }
+            front.shared.metrics.batched.inc();
+            member.database.count(|totals| {
+                totals.assignments += 1;
+                totals.transactions += 1;
+                totals.queries += 1;
+                totals.transaction_time += ran;
+                totals.query_time += ran;
+                totals.wait_time += queued;
+            });
+            member.end(Outcome::Told);
+        }
+    }
+
+    fn note_unconfirmed(&self, is_unconfirmed: bool) {
+        for member in &self.members {
+            member.client.seen().unconfirmed.set(is_unconfirmed);
+        }
+    }
+
+    fn note_slow(&self, front: &Front) {
+        let Some(first) = self.members.first() else { return };
         let all = OnceCell::<Vec<_>>::new();
-        let plans = || members.iter().map(|member| member.plan.clone()).collect();
-        slow::note(&front.slow, ran, || Slow {
+        let plans = || self.members.iter().map(|member| member.plan.clone()).collect();
+        slow::note(&front.slow, self.times.ran, || Slow {
             database: &first.database,
-            user: &server.record.key.user,
-            backend: server.backend.name(),
+            user: &self.user,
+            backend: self.backend.name(),
             way: "batch",
             plans: all.get_or_init(plans),
         });
     }
-    for (member, part) in members.into_iter().zip(parts) {
-        member.client.names().settle();
-        // One that was closed meanwhile has heard why.
-        if !member.done.is_closed() {
-            member.client.outlet.send_parts(&[part, &READY]);
-        }
-        let queued = asked.saturating_duration_since(member.round.came);
-        latencies.batch.observe(queued, ran);
-        if !has_failed {
-            member.plan.note(ran / count);
-        }
-        front.shared.metrics.batched.inc();
-        member.database.count(|totals| {
-            totals.assignments += 1;
-            totals.transactions += 1;
-            totals.queries += 1;
-            totals.transaction_time += ran;
-            totals.query_time += ran;
-            totals.wait_time += queued;
-        });
-        member.end(Outcome::Told);
+
+    /// The server has committed all of it without waiting: its clients hear so once a mark has
+    /// confirmed that, and else that nobody knows.
+    async fn tell_once_confirmed(self, front: Rc<Front>, mut commit: UnconfirmedCommit) {
+        let confirmed = commit.confirmed().await;
+        self.note_unconfirmed(false);
+        let Some(ConfirmedCommit { bytes, warning }) = confirmed else {
+            return self.members.into_iter().for_each(|member| {
+                member.client.names().settle();
+                member.end(Outcome::Unconfirmed);
+            });
+        };
+        // It was so many parts when it came.
+        let Some(parts) = parts(&bytes, self.members.len(), false) else { return };
+        self.tell(&front, &parts, warning.as_deref().unwrap_or_default());
     }
 }
 

@@ -32,7 +32,7 @@ use crate::pipeline::round::Round;
 use crate::pipeline::settings::Applied;
 use crate::plan::Plan;
 use crate::settings::Settings;
-use crate::worker::{Front, Leased, after, give_back, some};
+use crate::worker::{Front, Leased, SharedCommit, after, give_back, some};
 
 /// Bytes of the statements in one batch, as their clients sent them: past that no more go with it.
 const BATCH_BYTES: usize = 256 * 1024;
@@ -69,7 +69,7 @@ impl Limits {
 pub struct Lines {
     /// What the clients of that worker share.
     pub front: Rc<Front>,
-    known: RefCell<HashMap<lanes::Key, Rc<Batches>>>,
+    known: RefCell<HashMap<LineKey, Rc<Batches>>>,
     limits: Rc<Cell<Limits>>,
 }
 
@@ -80,16 +80,37 @@ impl Lines {
         Rc::new(Self { front, known: RefCell::default(), limits })
     }
 
-    /// Those with these settings that share transactions on a backend.
-    pub fn line(&self, backend: Arc<Backend>, key: Key, settings: &Applied) -> Rc<Batches> {
-        let of = lanes::Key {
+    /// Those with these settings that share transactions on a backend, whose commits are confirmed
+    /// together with others' or not.
+    pub fn line(
+        &self,
+        backend: Arc<Backend>,
+        key: Key,
+        settings: &Applied,
+        shares_commits: bool,
+    ) -> Rc<Batches> {
+        let connections = lanes::Key {
             backend: key.backend,
             database: key.database.clone(),
             user: key.user.clone(),
             settings: settings.clone(),
         };
         let (front, settings) = (Rc::downgrade(&self.front), settings.clone());
-        let new = || Rc::new(Batches::new(front, self.limits.clone(), backend, key, settings));
+        let new = || {
+            let (waiting, under_way) = Default::default();
+            let limits = self.limits.clone();
+            Rc::new(Batches {
+                front,
+                limits,
+                backend,
+                key,
+                settings,
+                shares_commits,
+                waiting,
+                under_way,
+            })
+        };
+        let of = LineKey { connections, shares_commits };
         self.known.borrow_mut().entry(of).or_insert_with(new).clone()
     }
 
@@ -98,6 +119,15 @@ impl Lines {
         self.limits.set(Limits::new(&self.front.settings()));
         self.known.borrow_mut().retain(|_, of| Rc::strong_count(of) > 1);
     }
+}
+
+/// Who may share a transaction.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct LineKey {
+    /// The server connections that are alike for them.
+    connections: lanes::Key,
+    /// Whether their commits are confirmed together with others'.
+    shares_commits: bool,
 }
 
 /// A statement that is to run in a batch.
@@ -129,6 +159,8 @@ pub enum Outcome {
     Alone,
     /// The server is gone; whether it took effect is not known.
     Unknown,
+    /// It is committed, and whether that lasts could not be confirmed.
+    Unconfirmed,
 }
 
 /// The line of those that may go together.
@@ -140,24 +172,14 @@ pub struct Batches {
     key: Key,
     /// The settings of their sessions.
     settings: Applied,
+    /// Whether their commits are confirmed together with others'.
+    shares_commits: bool,
     waiting: RefCell<VecDeque<Member>>,
     /// Batches that are under way, or wait for a server connection.
     under_way: Cell<usize>,
 }
 
 impl Batches {
-    /// Nobody in it.
-    fn new(
-        front: Weak<Front>,
-        limits: Rc<Cell<Limits>>,
-        backend: Arc<Backend>,
-        key: Key,
-        settings: Applied,
-    ) -> Self {
-        let (waiting, under_way) = Default::default();
-        Self { front, limits, backend, key, settings, waiting, under_way }
-    }
-
     /// Whether settings of a session's leave what a batch sets for itself.
     pub fn go_with(applied: &Applied) -> bool {
         !applied.contains("lock_timeout")
@@ -186,7 +208,8 @@ impl Batches {
                 if members.is_empty() {
                     break;
                 }
-                batch::run(&front, &mut lease, members, self.limits.get().run).await;
+                let commit = self.shared_commit(&front, &lease);
+                batch::run(&front, &mut lease, members, commit, self.limits.get().run).await;
             }
             if lease.is_free() && lease.record.cancels() == 0 {
                 lease.record.has_prepared(lease.prepared.count());
@@ -194,6 +217,12 @@ impl Batches {
             }
         }
         self.under_way.set(self.under_way.get() - 1);
+    }
+
+    /// How the next batch may commit without waiting; `None` where it is to wait for itself.
+    fn shared_commit(&self, front: &Front, lease: &Leased) -> Option<SharedCommit> {
+        let is_alone = self.waiting.borrow().is_empty();
+        self.shares_commits.then(|| front.share_commit(lease, is_alone)).flatten()
     }
 
     /// Whether nobody has asked for the connection back.

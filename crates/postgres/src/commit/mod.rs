@@ -7,14 +7,15 @@
 //! cover every commit before it (`src/backend/access/transam/xact.c`, `RecordTransactionCommit`).
 //! [`flow::barrier`] holds the answers; nothing here does I/O or keeps an answer.
 //!
-//! The path: [`level`] is read of each new connection; [`need`] says whether a round waits for a
-//! mark, [`answer`] from which message on it is held; [`mark`] reads what the server says to a
-//! mark.
+//! The path: [`facts`] are asked of each new connection, with the [`level`] in them; [`need`] says
+//! whether a round waits for a mark, [`answer`] from which message on it is held; [`mark`] reads
+//! what the server says to a mark.
 
 // Layers, from the top down: a module takes only from those behind it, which tidy checks.
-//   mark, need, answer, level
+//   facts, mark, need, answer, level
 
 pub mod answer;
+pub mod facts;
 pub mod level;
 pub mod mark;
 pub mod need;

@@ -24,6 +24,7 @@ use wire::postgres::frontend::{put_query, put_sync};
 use wire::postgres::{Refusal, message, sqlstate};
 
 use crate::backends::{Backend, Login};
+use crate::commit::facts::CommitFacts;
 use crate::pipeline::names::Limits;
 use crate::pipeline::prepared::Prepared;
 use crate::pipeline::script::{Expect, Fate, Heard, Script, Unasked};
@@ -82,6 +83,8 @@ pub struct Connection {
     pub prepared: Prepared,
     /// What was applied to it since it was opened; `None` when that is not known.
     pub settings: Option<Applied>,
+    /// What its commits are like; `None` where that was not asked, or is not known.
+    pub commits: Option<CommitFacts>,
     /// The settings it reports.
     pub reported: Reported,
     /// The answers that are under way.
@@ -142,6 +145,7 @@ impl Connection {
             key: dialled.key,
             prepared: Prepared::new(statements),
             settings: Some("".into()),
+            commits: None,
             reported: own(dialled.parameters),
             script: Script::default(),
             status: Status::Idle,

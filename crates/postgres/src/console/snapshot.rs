@@ -82,6 +82,8 @@ pub struct PoolRow {
     pub lane_statements: u64,
     /// Clients that keep their server connection beyond a transaction, as their session has state.
     pub clients_pinned: u64,
+    /// Clients whose commit is done, and whose answer waits until that is confirmed.
+    pub clients_unconfirmed: u64,
     /// Clients that ask for nothing, and have a transaction open.
     pub clients_in_transaction: u64,
     /// How long the one of them has that asks for nothing for longest.

@@ -16,6 +16,7 @@ use crate::batches::{Batches, Member, Outcome};
 use crate::client::CalledOff;
 use crate::pipeline::round::Round;
 use crate::plan::Plan;
+use crate::worker::unconfirmed;
 
 /// Whoever has waited in a line for so long goes by itself: what is in front stands still.
 const LINE_MAX: Duration = Duration::from_secs(1);
@@ -79,6 +80,10 @@ impl Session {
                 let what = super::relay::OUTCOME_UNKNOWN;
                 self.refuse(&Refusal::error(sqlstate::OUTCOME_UNKNOWN, what));
             }
+            Ok(Outcome::Unconfirmed) => {
+                self.last_write = self.front.backends.note_write();
+                self.refuse(&unconfirmed());
+            }
         }
         Ok(None)
     }
@@ -120,7 +125,9 @@ impl Session {
     /// Those that it may share a transaction with.
     fn batches(&mut self, backend: Arc<Backend>) -> Rc<Batches> {
         let (lines, key) = (&self.lines, self.key(&backend));
-        self.environment.line(backend, |backend, applied| lines.line(backend, key, applied))
+        let shares_commits = self.shares_commits();
+        self.environment
+            .line(backend, |backend, applied| lines.line(backend, key, applied, shares_commits))
     }
 }
 

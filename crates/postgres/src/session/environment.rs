@@ -27,6 +27,8 @@ pub(super) struct Environment {
     pub own_idle: Option<Duration>,
     /// Whether a transaction with these settings may be shared.
     pub may_share: bool,
+    /// Whether the session says itself what its commits wait for.
+    pub says_of_commits: bool,
     /// The line of those that share transactions with these settings, where it was asked for last.
     line: Option<Rc<Batches>>,
     /// The lanes of these settings, by the backend's number.
@@ -44,6 +46,7 @@ impl Environment {
         Self {
             scope: settings.scope(&told.begun),
             own_idle: settings.value("idle_session_timeout").and_then(setting_duration),
+            says_of_commits: settings.value("synchronous_commit").is_some(),
             may_share: !settings.says_of_transactions() && Batches::go_with(&applied),
             applied,
             settings,
@@ -121,6 +124,17 @@ mod tests {
         assert_eq!(*environment.applied, *environment.settings.applied());
         // What the client was told it was told, whatever it sets.
         assert!(environment.told.is_in_doubt() && environment.told.begun.len() == 1);
+    }
+
+    #[test]
+    fn a_session_that_says_what_its_commits_wait_for_is_known() {
+        let mut environment = Environment::new(SessionSettings::default());
+        assert!(!environment.says_of_commits);
+        set(&mut environment, "Synchronous_Commit", "local");
+        assert!(environment.says_of_commits);
+        environment.settings.change(Change::Reset("synchronous_commit".to_owned()));
+        environment.follow();
+        assert!(!environment.says_of_commits);
     }
 
     #[test]

@@ -83,6 +83,9 @@ impl Session {
         self.client.set_leased(None);
         self.client.seen().pinned.set("");
         self.part_from(lease, target, &relayed);
+        if relayed.is_ok() {
+            self.confirmed().await?;
+        }
         relayed
     }
 

@@ -50,7 +50,7 @@ use crate::pipeline::settings::SessionSettings;
 use crate::pipeline::summary::is_unsure;
 use crate::plan::Plan;
 use crate::settings::{Mode, Route};
-use crate::worker::{Front, SessionTarget};
+use crate::worker::{Front, SessionTarget, UnconfirmedCommit};
 use ahead::RoundsAhead;
 use begin::Begun;
 use environment::Environment;
@@ -123,6 +123,8 @@ pub struct Session {
     /// The client has ended its sending side, and is still to have its answers.
     has_ended: bool,
     last_write: LastWrite,
+    /// A COMMIT that the server has answered, and whose answer waits to be confirmed.
+    unconfirmed: Option<UnconfirmedCommit>,
     /// The next round goes to the primary, since a replica could not answer it.
     only_primary: bool,
     /// The channels that Weir listens to for it; `None` until there is one.
@@ -165,6 +167,7 @@ impl Session {
             options,
             environment: Environment::new(settings),
             last_write: LastWrite::NEVER,
+            unconfirmed: None,
             only_primary: false,
             listener: None,
             admitted: Vec::new(),
@@ -395,6 +398,11 @@ impl Session {
             Some(_) if self.client.has_failed() => Status::Failed,
             Some(_) => Status::InTransaction,
         }
+    }
+
+    /// Whether the answers to its commits wait for what many commits have in common.
+    fn shares_commits(&self) -> bool {
+        self.options.shares_commits && !self.environment.says_of_commits
     }
 
     /// Waits until nothing is in flight.

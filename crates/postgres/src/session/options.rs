@@ -2,7 +2,7 @@
 
 use super::patience::Patience;
 use crate::pipeline::lease::machine::LeaseOptions;
-use crate::settings::{Consistency, LastValues, Mode, Route, Settings};
+use crate::settings::{Commit, Consistency, LastValues, Mode, Route, Settings};
 
 /// What is configured for the sessions of one user in one database. What a user's table says comes
 /// before a database's, and that before `[postgres]`.
@@ -24,6 +24,8 @@ pub(super) struct Options {
     pub route: Option<Route>,
     /// Whether writes may share transactions.
     pub batches_on: bool,
+    /// Whether the answers to its commits wait for what many commits have in common.
+    pub shares_commits: bool,
     /// Whether a server is kept for the next round after one that may have drawn from a sequence.
     pub keeps_last_values: bool,
 }
@@ -50,6 +52,8 @@ impl Options {
             consistency: consistency.unwrap_or(settings.consistency),
             route: route.or_else(|| database.and_then(|database| database.route)),
             batches_on: lanes_on && mode == Mode::Transaction && settings.batches.on,
+            shares_commits: mode == Mode::Transaction
+                && settings.commit(database_name, user_name) == Commit::Shared,
             keeps_last_values: last_values == Some(LastValues::Keep),
         }
     }

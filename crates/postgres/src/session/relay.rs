@@ -5,6 +5,7 @@
 //! transaction is open, every round is answered and no state of the session is left on it. What
 //! each message, answer and end means is decided by the [lease](crate::pipeline::lease).
 
+mod commit;
 mod ends;
 mod feed;
 mod hear;
@@ -88,12 +89,14 @@ impl Session {
         let mut in_a_row = 0;
         loop {
             self.goes_on_restoring(relay, server);
+            self.hold_commit(relay);
             if relay.lease.tells_mail(server.script.is_between(), self.client.is_overrun()) {
                 self.tell_mail()?;
             }
             if self.has_parted(relay, server) {
                 return Ok(());
             }
+            self.confirmed().await?;
             if !relay.lease.incoming.is_within() && !relay.lease.is_ending(server.broken) {
                 server.settle_copy();
             }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use units::Duration;
 use units::secret::Secret;
 
-use super::{Consistency, LastValues, Mode, Route};
+use super::{Commit, Consistency, LastValues, Mode, Route};
 
 /// The name of the entry for every database that has none of its own.
 pub const ANY_DATABASE: &str = "*";
@@ -52,6 +52,9 @@ pub struct DatabaseSettings {
     /// `session`, `eventual` or `primary`.
     #[serde(default)]
     pub consistency: Option<Consistency>,
+    /// What the answer to commits waits for: `own` or `shared`.
+    #[serde(default)]
+    pub commit: Option<Commit>,
     /// What `currval` and `lastval` tell clients outside the transaction that has drawn:
     /// `refuse` or `keep`.
     #[serde(default)]

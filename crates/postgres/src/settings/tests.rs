@@ -4,7 +4,8 @@ use units::secret::Secret;
 use units::{Duration, Size};
 
 use super::{
-    AuthQuery, AuthRule, DatabaseSettings, From, Method, Mode, Settings, TlsSettings, UserSettings,
+    AuthQuery, AuthRule, Commit, DatabaseSettings, From, Method, Mode, Settings, TlsSettings,
+    UserSettings,
 };
 
 /// The smallest configuration that works.
@@ -211,4 +212,34 @@ fn who_cannot_log_in_is_named() {
     settings.auth.push(AuthRule::everyone(Method::Md5));
     let said = warned(&settings);
     assert!(said.contains("number 1 fits every client") && said.contains("is weak"), "{said}");
+}
+
+#[test]
+fn commits_are_shared_by_a_user_s_word_before_a_database_s() {
+    let settings = |toml: &str| toml::from_str::<Settings>(toml).unwrap();
+    let database = "[[database]]\nname = \"shop\"\ncommit = \"shared\"\n";
+    let user = "[[user]]\nname = \"ann\"\npassword = \"x\"\ncommit = \"own\"\n";
+    let both = settings(&format!("{database}{user}"));
+    assert_eq!(both.commit("shop", "bob"), Commit::Shared);
+    assert_eq!(both.commit("shop", "ann"), Commit::Own);
+    assert_eq!(both.commit("other", "bob"), Commit::Own);
+    assert!(both.shares_commits() && settings(database).shares_commits());
+    assert!(!settings(user).shares_commits());
+}
+
+#[test]
+fn a_client_that_keeps_its_server_connection_cannot_share_commits() {
+    let database = |mode| {
+        let name = "d".to_owned();
+        DatabaseSettings { name, commit: Some(Commit::Shared), mode, ..DatabaseSettings::default() }
+    };
+    let with = |mode, of| Settings { mode, database: vec![database(of)], ..smallest() };
+    refused(&with(Mode::Session, None), "needs mode = \"transaction\"");
+    refused(&with(Mode::Transaction, Some(Mode::Session)), "needs mode = \"transaction\"");
+    assert_eq!(with(Mode::Session, Some(Mode::Transaction)).validate(), Ok(()));
+    let ann = UserSettings { commit: Some(Commit::Shared), ..smallest().user.remove(0) };
+    let settings = Settings { mode: Mode::Session, user: vec![ann], ..smallest() };
+    refused(&settings, "needs mode = \"transaction\"");
+    let zero = Settings { commit_wait: Duration::from_secs(0), ..smallest() };
+    refused(&zero, "commit-wait");
 }

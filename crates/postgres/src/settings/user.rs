@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use units::Duration;
 use units::secret::Secret;
 
-use super::{LastValues, Mode, Route};
+use super::{Commit, LastValues, Mode, Route};
 
 /// `[[postgres.user]]`: one who may log in. What is not said is as in `[postgres]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +32,9 @@ pub struct UserSettings {
     /// Where this user's statements go: `auto`, `primary` or `replica`.
     #[serde(default)]
     pub route: Option<Route>,
+    /// What the answer to this user's commits waits for: `own` or `shared`.
+    #[serde(default)]
+    pub commit: Option<Commit>,
     /// What `currval` and `lastval` tell this user outside the transaction that has drawn:
     /// `refuse` or `keep`.
     #[serde(default)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flow::unix;
 
-use super::{AuthRule, DatabaseSettings, From, Method, Settings, UserSettings};
+use super::{AuthRule, Commit, DatabaseSettings, From, Method, Mode, Settings, UserSettings};
 
 /// The longest message that PostgreSQL takes.
 const MESSAGE_BYTES_MAX: u64 = 1 << 30;
@@ -104,6 +104,7 @@ impl Settings {
             ("lanes.slow", lanes.slow),
             ("lanes.head-of-line", lanes.head_of_line),
             ("batches.lock-timeout", self.batches.lock_timeout),
+            ("commit-wait", self.commit_wait),
             ("poll-interval", self.poll_interval),
             ("poll-timeout", self.poll_timeout),
         ];
@@ -213,7 +214,8 @@ impl Settings {
         let mut names = HashSet::new();
         for user in &self.user {
             let checked = named(&user.name).and_then(|()| match names.insert(&user.name) {
-                true => user_settings(user),
+                true => user_settings(user)
+                    .and_then(|()| commit(user.commit, user.mode.unwrap_or(self.mode))),
                 false => Err("is there twice"),
             });
             if let Err(what) = checked {
@@ -233,7 +235,8 @@ impl Settings {
                 return wrong(at(), what);
             }
             let checked = named(&database.name).and_then(|()| match names.insert(&database.name) {
-                true => database_settings(database),
+                true => database_settings(database)
+                    .and_then(|()| commit(database.commit, database.mode.unwrap_or(self.mode))),
                 false => Err("is there twice"),
             });
             if let Err(what) = checked {
@@ -276,6 +279,16 @@ fn named(name: &str) -> Result<(), &'static str> {
         "" => Err("name must not be empty"),
         name if name.len() > NAME_BYTES_MAX => Err("name is longer than PostgreSQL's 63 bytes"),
         name if name.contains('\0') => Err("name must not hold a zero byte"),
+        _ => Ok(()),
+    }
+}
+
+fn commit(commit: Option<Commit>, mode: Mode) -> Result<(), &'static str> {
+    match (commit, mode) {
+        (Some(Commit::Shared), Mode::Session) => {
+            Err("commit = \"shared\" needs mode = \"transaction\": a client that keeps its server \
+             connection commits for itself")
+        }
         _ => Ok(()),
     }
 }

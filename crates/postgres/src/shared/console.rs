@@ -296,7 +296,8 @@ impl Shared {
         }
     }
 
-    /// Waits until no server connection is in use, of a database or at all. What a worker has that
+    /// Waits until no server connection is in use, of a database or at all, and nobody waits to
+    /// have a commit confirmed. What a worker has that
     /// stands still is not known.
     async fn emptied(&self, there: Option<&str>) {
         loop {
@@ -304,7 +305,8 @@ impl Shared {
             let sum = self.snapshot(false, PART_TIMEOUT).await;
             let ours = |name: &str| there.is_none() || self.there(name).ok().as_deref() == there;
             let pools = sum.pools.iter().filter(|pool| ours(&pool.database));
-            if sum.missing == 0 && pools.map(|pool| pool.servers_in_use()).sum::<u64>() == 0 {
+            let under_way = pools.map(|pool| pool.servers_in_use() + pool.clients_unconfirmed);
+            if sum.missing == 0 && under_way.sum::<u64>() == 0 {
                 return;
             }
             tokio::time::sleep(LOOK).await;

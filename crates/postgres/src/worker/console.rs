@@ -227,6 +227,7 @@ impl PoolRow {
             self.in_transaction_max = self.in_transaction_max.max(since.elapsed());
         }
         self.clients_pinned += u64::from(!client.seen().pinned.get().is_empty());
+        self.clients_unconfirmed += u64::from(client.seen().unconfirmed.get());
     }
 
     fn count_server(&mut self, record: &Record) {

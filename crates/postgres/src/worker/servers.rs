@@ -12,11 +12,15 @@ use wire::postgres::{Refusal, sqlstate};
 use super::{Front, limits};
 use crate::auth::Credentials;
 use crate::backends::{Backend, ClientLogin};
+use crate::commit::facts::{self, CommitFacts};
 use crate::connection::{Connection, Key, OpeningState, Record};
 use crate::lanes::Need;
-use crate::server::{DialError, Identity, dial};
+use crate::server::{AskLimits, Conversation, DialError, Dialled, Identity, QueryError, dial};
 use crate::settings::Settings;
 use crate::shared::Shared;
+
+/// More than any server says of its commits.
+const FACTS_BYTES_MAX: usize = 4096;
 
 /// Opens server connections for the pool.
 pub struct Servers {
@@ -104,7 +108,15 @@ impl Opener for Servers {
                 backend.connected();
                 self.shared.has_logged_in(&key.database, client);
                 let max = limits::of_connection(&self.shared.settings());
-                Ok(Connection::new(dialled, record, opened, max))
+                let (dialled, commits) = match self.shared.settings().shares_commits() {
+                    true => {
+                        ask_of_commits(dialled, backend.server().target.connect_timeout).await?
+                    }
+                    false => (dialled, None),
+                };
+                let mut connection = Connection::new(dialled, record, opened, max);
+                connection.commits = commits;
+                Ok(connection)
             }
             Err(error) => {
                 let is_final = error.is_of_this_login();
@@ -149,6 +161,27 @@ impl Opener for Servers {
     fn is_good(&self, connection: &mut Connection) -> bool {
         connection.is_good()
     }
+}
+
+/// Asks a new connection what its commits are like. A server that refuses to say so has commits of
+/// its own.
+async fn ask_of_commits(
+    dialled: Dialled,
+    time: Duration,
+) -> Result<(Dialled, Option<CommitFacts>), OpenError<Refusal>> {
+    let Dialled { socket, key, parameters, rest } = dialled;
+    let mut talk = Conversation::new(socket, rest);
+    let limits = AskLimits { bytes: FACTS_BYTES_MAX, time };
+    let commits = match talk.ask(facts::QUESTION, &[], limits).await {
+        Ok(rows) => CommitFacts::read(&rows),
+        Err(QueryError::Refused(error)) if error.severity == "ERROR" => None,
+        Err(error) => {
+            let error = Refusal::error(sqlstate::CANNOT_CONNECT, error.to_string());
+            return Err(OpenError { error, is_final: false });
+        }
+    };
+    let (socket, rest) = talk.into_parts();
+    Ok((Dialled { socket, key, parameters, rest }, commits))
 }
 
 pub(super) fn stopping() -> Refusal {

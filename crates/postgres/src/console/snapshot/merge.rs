@@ -84,6 +84,7 @@ impl PoolRow {
         self.lanes += other.lanes;
         self.lane_statements += other.lane_statements;
         self.clients_pinned += other.clients_pinned;
+        self.clients_unconfirmed += other.clients_unconfirmed;
         self.clients_in_transaction += other.clients_in_transaction;
         self.in_transaction_max = self.in_transaction_max.max(other.in_transaction_max);
     }

@@ -109,7 +109,14 @@ impl Session {
             fed?;
         }
         let inbox = std::mem::take(&mut self.inbox);
-        let (len, fed) = self.put_out(relay, server, None, &inbox);
+        let max = match &relay.commit {
+            Some(commit) => commit.unsent,
+            None => self.share_commit(relay, server, &inbox).unwrap_or(inbox.len()),
+        };
+        let (len, fed) = self.put_out(relay, server, None, &inbox[..max]);
+        if let Some(commit) = &mut relay.commit {
+            commit.unsent -= len;
+        }
         self.inbox = inbox;
         self.inbox.drain(..len);
         self.inbox.shrink_to(INBOX_KEPT);
@@ -120,7 +127,7 @@ impl Session {
     /// What comes next of the rounds that stand in front of the inbox, once the server is to have
     /// it.
     fn due(&mut self, relay: &Relay, server: &Connection) -> Option<OutgoingRound> {
-        if !relay.takes_more(server) {
+        if relay.commit.is_some() || !relay.takes_more(server) {
             return None;
         }
         self.ahead.next().and_then(OutgoingRound::new)

@@ -4,6 +4,7 @@ use wire::postgres::frame::HEADER_BYTES;
 use wire::postgres::{Refusal, message, sqlstate};
 
 use super::Relay;
+use super::commit::CommitUnderWay;
 use super::state::{RoundInFront, Tally};
 use crate::catalogue::Unsettled;
 use crate::client::OUT_OF_STEP;
@@ -31,13 +32,16 @@ struct HearingSession<'a, 'k> {
     unsettled: &'a mut Option<Unsettled>,
     tally: &'a mut Tally,
     in_front: &'a mut RoundInFront,
+    commit: &'a mut Option<CommitUnderWay>,
 }
 
 impl HearingSession<'_, '_> {
     /// Does what an answer has done.
     fn carry_out(&mut self, arrival: Arrival<'_>) {
-        let Self { session, known, in_front, .. } = self;
+        let Self { session, known, in_front, commit, .. } = self;
         match arrival {
+            Arrival::Tell { early, bytes }
+                if (**commit).as_mut().is_some_and(|commit| commit.holds([early, bytes])) => {}
             Arrival::Tell { early: [], bytes } => session.client.outlet.send(bytes),
             Arrival::Tell { early, bytes } => session.client.outlet.send_parts(&[early, bytes]),
             Arrival::TellParameter(body) => session.tell_parameter(body),
@@ -75,7 +79,10 @@ impl Session {
         known: &mut ConnectionKnowledge<'_>,
         heard: Heard<'_>,
     ) {
-        let Relay { lease, unsettled, tally, in_front, .. } = relay;
+        let Relay { lease, unsettled, tally, in_front, commit, .. } = relay;
+        if let Some(commit) = commit {
+            commit.hear(&heard);
+        }
         let refusal = match heard {
             Heard::Refused(why) => self.client.refused(why),
             _ => Vec::new(),
@@ -87,7 +94,8 @@ impl Session {
             is_restoring: known.is_restoring(),
             refusal: &refusal,
         };
-        let mut session = HearingSession { session: self, known, unsettled, tally, in_front };
+        let mut session =
+            HearingSession { session: self, known, unsettled, tally, in_front, commit };
         let end = lease.hear(heard, hearing, &mut |arrival| session.carry_out(arrival));
         if let Some(end) = end {
             lease.is_pinned |= self.transaction_ended(end);

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use super::commit::CommitUnderWay;
 use crate::backends::Standing;
 use crate::catalogue::Unsettled;
 use crate::connection::Connection;
@@ -27,6 +28,8 @@ pub(in crate::session) struct Relay {
     pub(super) confirming: Option<Confirming>,
     /// When messages of the client went out last.
     pub(super) fed_at: Instant,
+    /// A COMMIT that is told once it is confirmed.
+    pub(super) commit: Option<CommitUnderWay>,
     /// A statement that changes the catalogue went out, and its transaction has not ended.
     pub(super) unsettled: Option<Unsettled>,
     /// What the client's rounds are counted by.
@@ -118,6 +121,7 @@ impl Relay {
             joins: None,
             confirming: None,
             fed_at: wanted,
+            commit: None,
             unsettled: None,
             tally,
         }
