@@ -26,7 +26,8 @@ pub struct Arguments {
     /// absent three, of `redis-*` five; with --beside 30
     #[arg(long)]
     pub rounds: Option<NonZeroUsize>,
-    /// Seconds of one measurement, 10 when absent; with --beside of one slice, 4 when absent
+    /// Seconds of one measurement. When absent 10, of `postgres-commit` 5; with --beside of one
+    /// slice, 4 when absent
     #[arg(long)]
     pub seconds: Option<NonZeroUsize>,
     /// Add what was measured to bench/figures.jsonl and make docs/figures.md of it; with a FILE to
@@ -124,6 +125,9 @@ pub enum Name {
     /// Point selects by Zipf's distribution and uniform, equal reads asked once and not; one
     /// statement that 200 clients ask at once
     PostgresShared,
+    /// pgbench -N on disks whose syncs take as long as they do and 1 and 5 ms more, with shared
+    /// commits beside the server's own, a direct connection and PgBouncer
+    PostgresCommit,
     /// Memory of idle clients of PostgreSQL
     PostgresIdle,
     /// SET and GET at 500, 50 and 1 clients and in pipelines, beside nutcracker,
@@ -253,8 +257,10 @@ impl Scale {
     pub fn of(arguments: &Arguments, name: Name) -> Self {
         // What differs between rounds is more where all of a row's ways have few cores to share.
         let rounds = if name.gateway() == "Redis gateway" { 5 } else { 3 };
+        // It has many cases, on three disks.
+        let seconds = if name == Name::PostgresCommit { 5 } else { 10 };
         let (seconds, rounds, pairs, dd_mib, one_in) =
-            if arguments.quick { (3, 1, 1, 1_024, 20) } else { (10, rounds, 5, 10_240, 1) };
+            if arguments.quick { (3, 1, 1, 1_024, 20) } else { (seconds, rounds, 5, 10_240, 1) };
         let seconds = arguments.seconds.map_or(seconds, |seconds| seconds.get() as u64);
         Self {
             duration: Duration::from_secs(seconds),
@@ -286,5 +292,16 @@ mod tests {
         assert_eq!(rounds("bench", Name::PostgresSelect), 3);
         assert_eq!(rounds("bench --rounds 2", Name::RedisMget), 2);
         assert_eq!(rounds("bench --quick", Name::RedisMget), 1);
+    }
+
+    #[test]
+    fn a_row_with_many_cases_measures_each_for_less_time_unless_another_is_asked_for() {
+        let seconds = |line: &str, name| {
+            Scale::of(&Arguments::parse_from(line.split(' ')), name).duration.as_secs()
+        };
+        assert_eq!(seconds("bench", Name::PostgresSelect), 10);
+        assert_eq!(seconds("bench", Name::PostgresCommit), 5);
+        assert_eq!(seconds("bench --seconds 12", Name::PostgresCommit), 12);
+        assert_eq!(seconds("bench --quick", Name::PostgresCommit), 3);
     }
 }

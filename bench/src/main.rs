@@ -28,7 +28,7 @@ pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 type Measure = fn(&Scale) -> Outcome<Vec<Row>>;
 
-const ALL: [(Name, Measure); 53] = [
+const ALL: [(Name, Measure); 54] = [
     (Name::Requests, rows::requests::measure),
     (Name::Relays, rows::relays::measure),
     (Name::Lines, rows::lines::measure),
@@ -55,6 +55,7 @@ const ALL: [(Name, Measure); 53] = [
     (Name::PostgresSpread, rows::postgres::spread::measure),
     (Name::PostgresSlow, rows::postgres::slow::measure),
     (Name::PostgresShared, rows::postgres::shared::measure),
+    (Name::PostgresCommit, rows::postgres::commit::measure),
     (Name::PostgresIdle, rows::postgres::idle::measure),
     (Name::RedisRates, rows::redis::rates::measure),
     (Name::RedisServers, rows::redis::servers::measure),

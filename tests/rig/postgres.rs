@@ -26,6 +26,7 @@ use crate::process::Process;
 use crate::tls::Certificate;
 use crate::{places, wait};
 
+pub use account::directory;
 pub use messages::{MessageClient, Reply};
 pub use peers::{Bouncer, Optional, Peer, Pooling};
 pub use sql::{Rows, SqlError, psql, rows};
@@ -121,6 +122,7 @@ impl Cluster {
         let mut command = Command::new(program("postgres"));
         command.arg("-D").arg(self.data());
         account::set(&mut command);
+        command.envs(self.setup.environment().iter().cloned());
         let log = self.dir.path().join("log");
         self.process = Some(Process::start("postgres", &mut command, &log));
     }

@@ -76,6 +76,11 @@ impl FigureTarget {
         Self { at_least: Some(least), beyond: Some(beyond), ..Self::NONE }
     }
 
+    /// So much or more, and no more is asked.
+    pub const fn no_less(least: f64) -> Self {
+        Self { at_least: Some(least), ..Self::NONE }
+    }
+
     /// So much or less.
     pub const fn at_most(most: f64, beyond: f64) -> Self {
         Self { at_most: Some(most), beyond: Some(beyond), ..Self::NONE }

@@ -6,6 +6,7 @@
 //! one user and database, which is the default of Weir and of PgBouncer.
 
 pub mod clients;
+pub mod commit;
 pub mod idle;
 pub mod pgbench;
 pub mod select;
@@ -124,7 +125,7 @@ impl PostgresSetup {
             Mode::Prepared => &self.prepared,
         };
         let bouncer = through(bouncer);
-        let mut ways = vec![self.direct(), bouncer, self.weir(), through(&self.haproxy)];
+        let mut ways = vec![direct(&self.cluster), bouncer, self.weir(), through(&self.haproxy)];
         ways.extend(self.installed.iter().filter_map(|one| one.peer.as_ref().ok()).map(optional));
         ways
     }
@@ -151,10 +152,6 @@ impl PostgresSetup {
         self.installed.iter().map(row).collect()
     }
 
-    fn direct(&self) -> ClientRoute {
-        ClientRoute { name: "direct", address: self.cluster.address, pid: None, optional: false }
-    }
-
     pub fn weir(&mut self) -> ClientRoute {
         of(&mut self.weir, "Weir")
     }
@@ -162,6 +159,10 @@ impl PostgresSetup {
 
 pub fn of(weir: &mut Weir, name: &'static str) -> ClientRoute {
     ClientRoute { name, address: weir.postgres, pid: Some(weir.running().id()), optional: false }
+}
+
+fn direct(cluster: &Cluster) -> ClientRoute {
+    ClientRoute { name: "direct", address: cluster.address, pid: None, optional: false }
 }
 
 fn through(peer: &Peer) -> ClientRoute {

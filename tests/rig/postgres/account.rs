@@ -51,7 +51,10 @@ pub(super) fn give(path: &Path) {
 }
 
 /// A directory of the account's, on the disk of the build where the account can reach that.
-pub(super) fn directory() -> TempDir {
+///
+/// # Panics
+/// When none can be made.
+pub fn directory() -> TempDir {
     let dir = places::directory();
     let reached = dir
         .path()

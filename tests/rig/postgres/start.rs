@@ -61,6 +61,7 @@ pub struct Setup {
     own_identity: bool,
     hba: Vec<String>,
     settings: Vec<(String, String)>,
+    environment: Vec<(String, String)>,
     files: Vec<(String, String)>,
 }
 
@@ -80,6 +81,7 @@ impl Setup {
             own_identity: false,
             hba: Vec::new(),
             settings: Vec::new(),
+            environment: Vec::new(),
             files: Vec::new(),
         }
     }
@@ -126,6 +128,13 @@ impl Setup {
         self
     }
 
+    /// A variable of the server's environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// A file in the data directory, which only the server may read.
     #[must_use]
     pub fn file(mut self, name: &str, text: &str) -> Self {
@@ -148,6 +157,11 @@ impl Setup {
             cluster.sql(&format!("ALTER ROLE {SUPERUSER} PASSWORD '{}'", quoted(PASSWORD)));
         }
         cluster
+    }
+
+    /// The variables that the server's process is started with.
+    pub(super) fn environment(&self) -> &[(String, String)] {
+        &self.environment
     }
 
     fn access(&self) -> String {

@@ -15,6 +15,9 @@ use crate::rows::turns::{ClientRoute, Run};
 /// How fast clients connect at least, on a machine that is busy.
 const CONNECTS_PER_SECOND: u64 = 50;
 
+/// The arguments for transactions that change a row and write none that others change.
+pub const SIMPLE_UPDATE: [&str; 3] = ["--skip-some-updates", "--protocol", "simple"];
+
 /// What [`fill`] is told for this scale.
 pub fn scale(scale: &Scale) -> u64 {
     if scale.one_in == 1 { 10 } else { 1 }
@@ -49,6 +52,17 @@ pub fn select(way: ClientRoute, mode: Mode, clients: usize, duration: Duration) 
 /// What has pgbench select one row by its key.
 pub fn select_arguments(mode: Mode) -> [&'static str; 3] {
     ["--select-only", "--protocol", mode.name()]
+}
+
+/// Has each of so many clients change a row and note that in another table, in a transaction of
+/// five statements whose last is END.
+///
+/// # Errors
+/// pgbench can't be run, or a transaction failed.
+pub fn simple_update(way: ClientRoute, clients: usize, duration: Duration) -> Outcome<Run> {
+    let seconds = with_connecting(duration, clients);
+    let run = run(way, &SIMPLE_UPDATE, clients, seconds, None)?;
+    Ok(Run { unit: unit::TRANSACTIONS, ..run })
 }
 
 /// Seconds for pgbench to run, so that a measurement of so long is left after connecting: its clock
@@ -87,7 +101,7 @@ pub fn run(
     let count = number("number of transactions actually processed: ");
     match (number("tps = "), count) {
         (Some(per_second), Some(count)) if done.status.success() && failed == 0.0 => {
-            // What is run here has one statement in a transaction.
+            // But for `simple_update`, what is run has one statement in a transaction.
             Ok(Run {
                 unit: unit::STATEMENTS,
                 requests: count,
