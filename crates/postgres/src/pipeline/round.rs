@@ -337,6 +337,54 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn what_is_no_round_is_told_by_its_tag_once_it_is_whole() {
+        for (tag, whole) in [
+            (b'S', RoundCut::Sync(8)),
+            (b'H', RoundCut::Nothing(8)),
+            (b'c', RoundCut::Nothing(8)),
+            (b'f', RoundCut::Nothing(8)),
+            (b'd', RoundCut::Nothing(8)),
+        ] {
+            let bytes = of(&[(tag, b"why")]);
+            assert_eq!(cut(&bytes, 1 << 20), whole, "{}", char::from(tag));
+            assert_eq!(cut(&bytes[..7], 1 << 20), RoundCut::More, "{}", char::from(tag));
+        }
+        let call = of(&[(b'F', b"why")]);
+        assert_eq!(cut(&call, 1 << 20), RoundCut::Stream);
+        assert_eq!(cut(&call[..7], 1 << 20), RoundCut::Stream);
+    }
+
+    #[test]
+    fn a_message_is_waited_for_up_to_so_many_bytes() {
+        for (tag, whole) in [(b'Q', RoundCut::Query(HELD_MAX)), (b'd', RoundCut::Nothing(HELD_MAX))]
+        {
+            let longest = of(&[(tag, &[b' '; HELD_MAX - HEADER_BYTES])]);
+            assert_eq!(cut(&longest[..100], 1 << 20), RoundCut::More);
+            assert_eq!(cut(&longest, 1 << 20), whole);
+            let longer = of(&[(tag, &[b' '; HELD_MAX - HEADER_BYTES + 1])]);
+            assert_eq!(cut(&longer[..100], 1 << 20), RoundCut::Stream);
+        }
+    }
+
+    #[test]
+    fn a_round_is_waited_for_up_to_so_many_bytes() {
+        let longest = of(&[(b'P', &[b' '; HELD_MAX - HEADER_BYTES])]);
+        assert_eq!(cut(&longest[..100], 1 << 20), RoundCut::More);
+        assert_eq!(cut(&longest, 1 << 20), RoundCut::More, "its Sync may come");
+        let longer = of(&[(b'P', &[b' '; HELD_MAX - HEADER_BYTES + 1])]);
+        assert_eq!(cut(&longer[..100], 1 << 20), RoundCut::Stream);
+        assert_eq!(cut(&longer, 1 << 20), RoundCut::Stream);
+        let whole = [longer, of(&[(b'S', b"")])].concat();
+        assert_eq!(cut(&whole, 1 << 20), RoundCut::Extended(whole.len()), "nothing is waited for");
+    }
+
+    #[test]
+    fn a_fault_behind_good_messages_waits_for_their_answers() {
+        let faulty = [&of(&[(b'P', b"\0select 1\0\0\0")])[..], &[b'B', 0, 0, 0, 3]].concat();
+        assert_eq!(cut(&faulty, 1 << 20), RoundCut::Stream);
+    }
+
+    #[test]
     fn the_last_message_is_whole_or_is_not() {
         let two = of(&[(b'P', b"\0select 1\0\0\0"), (b'S', b"")]);
         assert!(!ends_within(&[]) && !ends_within(&two));

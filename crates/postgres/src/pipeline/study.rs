@@ -112,3 +112,7 @@ impl LongText {
         Rc::new(self.plan.outdated(&facts(), self.scope != scope))
     }
 }
+
+#[cfg(test)]
+#[path = "study_tests.rs"]
+mod tests;

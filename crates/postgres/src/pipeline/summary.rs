@@ -243,3 +243,7 @@ pub fn is_unsure(round: &[u8], names: &Names) -> bool {
             !(is_given && name.is_empty()) && names.is_unsure(name)
         })
 }
+
+#[cfg(test)]
+#[path = "summary_tests.rs"]
+mod tests;
