@@ -72,16 +72,15 @@ pub struct ClientActivity {
     pub pinned: Cell<&'static str>,
 }
 
-/// A client's connection.
+/// A client's connection: what it has in flight, and what its task is woken for.
 pub struct Client {
-    /// Its socket.
     pub outlet: Outlet,
     /// Its number in this process, by which it is cancelled and killed.
     pub id: i32,
     about: OnceCell<About>,
     database: OnceCell<Rc<Database>>,
     seen: ClientActivity,
-    /// Its prepared statements.
+    /// The client's names for its prepared statements.
     names: RefCell<Names>,
     /// The places of its requests on a lane. All else is asked, and answered, while there is none.
     line: RefCell<Line>,
@@ -228,7 +227,6 @@ impl Client {
         self.failed.get()
     }
 
-    /// Whether it has.
     pub fn set_failed(&self, failed: bool) {
         self.failed.set(failed);
     }

@@ -168,7 +168,7 @@ fn conclude(
     }
 }
 
-/// Nothing was committed.
+/// Settles the shared commit of a batch that has committed nothing.
 fn undone(commit: Option<SharedCommit>) {
     commit.into_iter().for_each(SharedCommit::settle);
 }

@@ -42,7 +42,7 @@ const BATCH_BYTES: usize = 256 * 1024;
 pub struct Limits {
     /// Batches of a worker under way at once for one database, user and settings.
     pub count: usize,
-    /// Statements in one.
+    /// Statements that one batch has at most.
     pub statements: usize,
     /// How long one waits for a lock.
     pub lock_timeout: Duration,
@@ -74,7 +74,6 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// None yet.
     pub fn new(front: Rc<WorkerContext>) -> Rc<Self> {
         let limits = Rc::new(Cell::new(Limits::new(&front.settings())));
         Rc::new(Self { front, known: RefCell::default(), limits })
@@ -132,11 +131,8 @@ struct LineKey {
 
 /// A statement that is to run in a batch.
 pub struct Member {
-    /// Whose it is.
     pub client: Rc<Client>,
-    /// Its client's database.
     pub database: Rc<Database>,
-    /// Its plan.
     pub plan: Rc<Plan>,
     /// The round, as its client sent it.
     pub round: Round,
@@ -167,7 +163,7 @@ pub enum Outcome {
 pub struct Batches {
     front: Weak<WorkerContext>,
     limits: Rc<Cell<Limits>>,
-    /// Where they go.
+    /// The server that the batches run on, while it is the primary.
     pub backend: Arc<Backend>,
     key: Key,
     /// The settings of their sessions.
