@@ -57,7 +57,7 @@ pub struct About {
 
 /// What the console shows of what a client does.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct ClientActivity {
     /// When its last statement came.
     pub asked: Cell<Option<Instant>>,
     /// Since when its statement waits for a server.
@@ -72,16 +72,15 @@ pub struct Seen {
     pub pinned: Cell<&'static str>,
 }
 
-/// A client's connection.
+/// A client's connection: what it has in flight, and what its task is woken for.
 pub struct Client {
-    /// Its socket.
     pub outlet: Outlet,
     /// Its number in this process, by which it is cancelled and killed.
     pub id: i32,
     about: OnceCell<About>,
     database: OnceCell<Rc<Database>>,
-    seen: Seen,
-    /// Its prepared statements.
+    seen: ClientActivity,
+    /// The client's names for its prepared statements.
     names: RefCell<Names>,
     /// The places of its requests on a lane. All else is asked, and answered, while there is none.
     line: RefCell<Line>,
@@ -113,7 +112,7 @@ impl Client {
             id,
             about: OnceCell::new(),
             database: OnceCell::new(),
-            seen: Seen::default(),
+            seen: ClientActivity::default(),
             names: RefCell::new(Names::new(limits)),
             // It keeps to one lane at a time, so that none of its answers waits for another one.
             line: RefCell::new(Line::new(0)),
@@ -152,7 +151,7 @@ impl Client {
 
     /// What the console shows of what it does.
     #[inline]
-    pub fn seen(&self) -> &Seen {
+    pub fn seen(&self) -> &ClientActivity {
         &self.seen
     }
 
@@ -228,7 +227,6 @@ impl Client {
         self.failed.get()
     }
 
-    /// Whether it has.
     pub fn set_failed(&self, failed: bool) {
         self.failed.set(failed);
     }
@@ -247,13 +245,13 @@ impl Client {
     }
 
     /// Its statement waits for a server until the guard goes.
-    pub fn waits(self: &Rc<Self>, since: Instant) -> Waiting {
+    pub fn waits(self: &Rc<Self>, since: Instant) -> ServerWait {
         if self.in_flight() == 0 {
             // One that came before is not for this one.
             self.cancel.set(false);
         }
         self.seen.waits.set(Some(since));
-        Waiting(self.clone())
+        ServerWait(self.clone())
     }
 
     /// Ready when the statement that waits for a server is not to: it was cancelled, or its client
@@ -384,10 +382,10 @@ impl Client {
     }
 }
 
-/// A client whose statement waits for a server.
-pub struct Waiting(Rc<Client>);
+/// Shows that a client's statement waits for a server, until this is dropped.
+pub struct ServerWait(Rc<Client>);
 
-impl Drop for Waiting {
+impl Drop for ServerWait {
     fn drop(&mut self) {
         self.0.seen.waits.set(None);
         // One that came too late is not for what it asks next.

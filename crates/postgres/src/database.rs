@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::catalogue::{Catalogue, Unsettled};
-use crate::pipeline::compose::Found;
+use crate::pipeline::compose::StatementUse;
 use crate::pipeline::judgement::Plans;
 use crate::pipeline::round::HELD_MAX;
 use crate::pipeline::statements::Statement;
@@ -106,7 +106,7 @@ impl Database {
     }
 
     /// Counts what a round was about.
-    pub fn count_found(&self, found: &Found) {
+    pub fn count_found(&self, found: &StatementUse) {
         if (found.parses, found.binds) != ((0, 0), 0) {
             self.count(|totals| {
                 totals.client_parses += found.parses.0;

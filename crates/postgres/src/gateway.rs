@@ -20,15 +20,15 @@ use watch::metrics::Registry;
 use crate::batches::Lines;
 use crate::session;
 use crate::settings::Settings;
-use crate::shared::{OpenError, Shared};
-use crate::worker::Front;
+use crate::shared::{GatewayContext, OpenError};
+use crate::worker::WorkerContext;
 
 /// What the status calls the addresses.
 const LISTEN: &str = "postgres";
 
 /// The PostgreSQL gateway of one process.
 pub struct Gateway {
-    shared: Arc<Shared>,
+    shared: Arc<GatewayContext>,
     endpoint: Endpoint,
     connections: Limit,
 }
@@ -61,7 +61,7 @@ impl Gateway {
         };
         let endpoint = Endpoint::new("postgres", connections.clone(), &timeouts, registry)
             .with_refusal(TOO_MANY);
-        let shared = Shared::open(settings, tls, registry, control)?;
+        let shared = GatewayContext::open(settings, tls, registry, control)?;
         Ok(Arc::new(Self { shared, endpoint, connections }))
     }
 
@@ -105,7 +105,7 @@ impl front::Front for Gateway {
             tokio::task::spawn_local(memory::give_back(vec![self.shared.held.clone()]));
         }
         let calls = self.shared.calls.attend(worker.index);
-        let front = Front::new(self.shared.clone(), worker.clone(), session::CLIENT_BYTES);
+        let front = WorkerContext::new(self.shared.clone(), worker.clone(), session::CLIENT_BYTES);
         let lines = Lines::new(front.clone());
         let upkeep = {
             let lines = lines.clone();

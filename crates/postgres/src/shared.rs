@@ -74,7 +74,7 @@ struct Cancel {
 }
 
 /// What the gateway of one process and its workers share.
-pub struct Shared {
+pub struct GatewayContext {
     settings: ArcSwap<Settings>,
     pub backends: Arc<Backends>,
     /// Who listens to what.
@@ -109,7 +109,7 @@ pub struct Shared {
     reloads: Mutex<mpsc::Sender<Reload>>,
 }
 
-impl Shared {
+impl GatewayContext {
     /// Has the servers asked for their roles from now on.
     ///
     /// # Errors

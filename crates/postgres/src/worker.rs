@@ -36,7 +36,7 @@ use crate::pipeline::settings::Applied;
 use crate::pipeline::statements::Statements;
 use crate::server;
 use crate::settings::Settings;
-use crate::shared::{Call, Shared};
+use crate::shared::{Call, GatewayContext};
 use crate::slow::SlowNotes;
 use servers::{pool_settings, stopping};
 
@@ -82,9 +82,9 @@ pub struct Draft {
 }
 
 /// What the clients of one worker share.
-pub struct Front {
+pub struct WorkerContext {
     /// What it shares with the other workers.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<GatewayContext>,
     pub backends: Arc<Backends>,
     pub worker: flow::Worker,
     /// The worker's read buffer.
@@ -112,7 +112,7 @@ pub struct Front {
     pub norm: Norm,
     /// How long writes by lease run at present.
     pub write_norm: Norm,
-    me: Weak<Front>,
+    me: Weak<WorkerContext>,
 }
 
 /// Where a session's statements go, and as whom.
@@ -146,10 +146,10 @@ impl LeaseError {
     }
 }
 
-impl Front {
+impl WorkerContext {
     /// What the clients of a worker share, empty; each of them takes so many bytes of memory beside
     /// what it points to.
-    pub fn new(shared: Arc<Shared>, worker: flow::Worker, client_bytes: usize) -> Rc<Self> {
+    pub fn new(shared: Arc<GatewayContext>, worker: flow::Worker, client_bytes: usize) -> Rc<Self> {
         let settings = shared.settings();
         let servers = Servers::new(shared.clone());
         let kept = pool_settings(&settings, shared.workers());

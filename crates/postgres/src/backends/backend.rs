@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use watch::metrics::Counter;
 
 use super::status::OverseerNotes;
-use super::{ExpiringRole, Logins, Moment, Standing, StartError};
+use super::{BackendState, ExpiringRole, Logins, Moment, StartError};
 use crate::auth::Credentials;
 use crate::server::{DialError, Dialled, Identity, Server, dial};
 use crate::settings::BackendSettings;
@@ -104,7 +104,7 @@ impl Backend {
             server,
             own,
             weight: AtomicU32::new(settings.weight),
-            standing: AtomicU8::new(Standing::Unknown as u8),
+            standing: AtomicU8::new(BackendState::Unknown as u8),
             epoch: AtomicU64::new(0),
             caught_up: AtomicU64::new(0),
             round_trip_us: AtomicU32::new(0),
@@ -202,8 +202,8 @@ impl Backend {
     }
 
     /// What it is taken for at the moment.
-    pub fn standing(&self) -> Standing {
-        Standing::of(self.standing.load(Ordering::Acquire))
+    pub fn standing(&self) -> BackendState {
+        BackendState::of(self.standing.load(Ordering::Acquire))
     }
 
     /// Changes whenever connections that were opened before must not be used any more: it was the
@@ -290,9 +290,9 @@ impl Backend {
     }
 
     /// Sets what it is taken for, and says what it was.
-    pub(super) fn set_standing(&self, standing: Standing) -> Standing {
-        let former = Standing::of(self.standing.swap(standing as u8, Ordering::AcqRel));
-        let lost = former == Standing::Primary || !standing.is_of_use();
+    pub(super) fn set_standing(&self, standing: BackendState) -> BackendState {
+        let former = BackendState::of(self.standing.swap(standing as u8, Ordering::AcqRel));
+        let lost = former == BackendState::Primary || !standing.is_of_use();
         if former != standing && former.is_of_use() && lost {
             self.epoch.fetch_add(1, Ordering::AcqRel);
         }

@@ -55,7 +55,7 @@ pub use history::Lag;
 pub use logins::{Login, Logins};
 pub use moment::{LastWrite, Moment};
 pub use position::{Position, PositionError};
-pub use roles::{NoPrimary, Standing};
+pub use roles::{BackendState, NoPrimary};
 pub use status::BackendStatus;
 pub use view::{Ask, View};
 

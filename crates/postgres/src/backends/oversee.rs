@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::picture::{Member, Picture, Rules};
 use super::poll::Report;
-use super::{Backend, NoPrimary, Standing, View};
+use super::{Backend, BackendState, NoPrimary, View};
 use crate::settings::{Role, Settings};
 
 /// What the settings say about all backends together.
@@ -108,7 +108,7 @@ fn picture_of(plan: &Plan, former: Picture) -> Picture {
 fn retire(former: &Plan, latest: &Plan) {
     for (backend, _) in &former.backends {
         if !latest.backends.iter().any(|(other, _)| other.number() == backend.number()) {
-            backend.set_standing(Standing::Down);
+            backend.set_standing(BackendState::Down);
         }
     }
 }
@@ -123,7 +123,8 @@ fn tell(plan: &Plan, picture: &Picture, polled: Option<usize>, failure: Option<&
         let asked = polled == Some(member.id);
         let failure = if asked { failure } else { None };
         // What went wrong with a poll stays told until the next one.
-        let kept = last.trouble.as_deref().filter(|_| !asked && member.standing == Standing::Down);
+        let kept =
+            last.trouble.as_deref().filter(|_| !asked && member.standing == BackendState::Down);
         let mut told = last.next(member, failure.or(kept), ours);
         told.polls += u64::from(asked);
         told.polls_failed += u64::from(failure.is_some());
@@ -134,17 +135,19 @@ fn tell(plan: &Plan, picture: &Picture, polled: Option<usize>, failure: Option<&
     }
 }
 
-fn log(backend: &Backend, member: &Member, former: Standing, trouble: Option<&str>) {
+fn log(backend: &Backend, member: &Member, former: BackendState, trouble: Option<&str>) {
     let (name, now) = (backend.name(), member.standing);
     let trouble = trouble.unwrap_or_default();
     let reads = member.takes_reads();
     match now {
-        Standing::Down => tracing::warn!(backend = name, was = %former, trouble, "backend is down"),
-        Standing::Rival | Standing::Misplaced | Standing::Foreign => {
+        BackendState::Down => {
+            tracing::warn!(backend = name, was = %former, trouble, "backend is down")
+        }
+        BackendState::Rival | BackendState::Misplaced | BackendState::Foreign => {
             let was = former.name();
             tracing::error!(backend = name, was, is = %now, trouble, "backend gets no statements");
         }
-        Standing::Replica if !reads => {
+        BackendState::Replica if !reads => {
             tracing::warn!(backend = name, was = %former, trouble, "replica takes no reads");
         }
         _ => tracing::info!(backend = name, was = %former, is = %now, "backend"),

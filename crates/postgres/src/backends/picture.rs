@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::history::{History, Lag, Sample};
 use super::roles::{Decision, ObservedBackend, Sight, decide};
-use super::{Facts, Moment, Standing};
+use super::{BackendState, Facts, Moment};
 use crate::settings::{Role, TwoPrimaries};
 
 /// When a replica is too far behind, and what two primaries mean.
@@ -48,7 +48,7 @@ pub(super) struct Member {
     pub(super) id: usize,
     pub(super) role: Role,
     pub(super) sight: Sight,
-    pub(super) standing: Standing,
+    pub(super) standing: BackendState,
     /// The highest timeline seen since it is up. A replica never goes back, and what it receives
     /// is no longer told once its primary is gone.
     pub(super) timeline: Option<u32>,
@@ -70,7 +70,7 @@ impl Member {
             id,
             role,
             sight: Sight::Unasked,
-            standing: Standing::Unknown,
+            standing: BackendState::Unknown,
             timeline: None,
             caught_up: Moment::NEVER,
             lag: None,
@@ -82,7 +82,7 @@ impl Member {
 
     /// Whether it takes reads as a replica.
     pub(super) fn takes_reads(&self) -> bool {
-        self.standing == Standing::Replica && !self.is_behind && !self.is_astray
+        self.standing == BackendState::Replica && !self.is_behind && !self.is_astray
     }
 
     fn see(&mut self, noted: Noted) {
@@ -180,7 +180,7 @@ impl Picture {
         let ours = self.timeline();
         for member in &mut self.members {
             let facts = match member.sight {
-                Sight::Up(facts) if member.standing == Standing::Replica => facts,
+                Sight::Up(facts) if member.standing == BackendState::Replica => facts,
                 _ => {
                     member.lag = None;
                     (member.is_behind, member.is_astray) = (false, false);

@@ -3,7 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::picture::{Noted, Picture, Rules};
-use super::{Facts, LastWrite, Moment, Position, Standing};
+use super::{BackendState, Facts, LastWrite, Moment, Position};
 use crate::settings::{Role, TwoPrimaries};
 
 fn says(in_recovery: bool, timeline: u32, position: u64) -> Noted {
@@ -93,7 +93,7 @@ fn a_replica_that_was_down_is_new_until_it_shows_what_it_has() {
     picture.note(1, Noted::Down, at(22));
     assert_eq!(picture.members[1].caught_up, Moment::NEVER);
     picture.note(1, Noted::Unsure, at(23));
-    assert_eq!(picture.members[1].standing, Standing::Down);
+    assert_eq!(picture.members[1].standing, BackendState::Down);
     picture.note(1, replays(1, 50), at(30));
     assert_eq!(picture.members[1].caught_up, Moment::NEVER);
 }

@@ -9,7 +9,7 @@ use wire::postgres::sqlstate;
 
 use super::facts::{ClusterFacts, Facts, IDENTITY, PARAMETERS, check_version, question};
 use super::picture::Noted;
-use super::{Backend, BackendsState, Moment, Standing, expiring, logins};
+use super::{Backend, BackendState, BackendsState, Moment, expiring, logins};
 use crate::server::{AskLimits, Conversation, DialError, QueryError, dial};
 
 /// Bytes of an answer; it is one row of six values.
@@ -129,8 +129,8 @@ async fn turn(backend: &Backend, shared: &BackendsState, asked: Moment) {
         // Somebody has written: where is the primary since, and does this replica have it?
         let written = shared.last_write();
         let awaited = match backend.standing() {
-            Standing::Primary => written > asked,
-            Standing::Replica => written > backend.caught_up(),
+            BackendState::Primary => written > asked,
+            BackendState::Replica => written > backend.caught_up(),
             _ => false,
         };
         if awaited {

@@ -33,7 +33,7 @@ pub struct ObservedBackend {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
-pub enum Standing {
+pub enum BackendState {
     /// It has not been asked yet.
     #[default]
     Unknown = 0,
@@ -51,7 +51,7 @@ pub enum Standing {
     Foreign = 6,
 }
 
-impl Standing {
+impl BackendState {
     /// As it is shown.
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl Standing {
     }
 }
 
-impl fmt::Display for Standing {
+impl fmt::Display for BackendState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -113,7 +113,7 @@ pub struct Decision {
     /// The cluster that the backends are of, once that is known.
     pub system: Option<u64>,
     /// What each is taken for.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<BackendState>,
     /// The places of the primary, or of those that all say so.
     pub primaries: Vec<usize>,
     /// Whether some have not been asked yet.
@@ -135,39 +135,39 @@ pub fn decide(seen: &[ObservedBackend], rule: TwoPrimaries, system: Option<u64>)
     let is_starting = seen.iter().any(|one| one.sight == Sight::Unasked);
     let system = cluster(seen, system, is_starting);
     let mut standings: Vec<_> = seen.iter().map(|one| alone(one, system)).collect();
-    let mut primaries = places(&standings, Standing::Primary);
+    let mut primaries = places(&standings, BackendState::Primary);
     if primaries.len() > 1
         && rule == TwoPrimaries::HigherTimeline
         && let Some(newest) = newest(seen, &primaries)
     {
         for place in primaries.drain(..).filter(|place| *place != newest) {
-            standings[place] = Standing::Misplaced;
+            standings[place] = BackendState::Misplaced;
         }
         primaries.push(newest);
     }
     if primaries.len() > 1 {
-        primaries.iter().for_each(|place| standings[*place] = Standing::Rival);
+        primaries.iter().for_each(|place| standings[*place] = BackendState::Rival);
     }
     Decision { system, standings, primaries, is_starting }
 }
 
-fn places(standings: &[Standing], wanted: Standing) -> Vec<usize> {
+fn places(standings: &[BackendState], wanted: BackendState) -> Vec<usize> {
     (0..standings.len()).filter(|place| standings[*place] == wanted).collect()
 }
 
 /// What a backend is as if there were no others.
-fn alone(seen: &ObservedBackend, system: Option<u64>) -> Standing {
+fn alone(seen: &ObservedBackend, system: Option<u64>) -> BackendState {
     let facts = match seen.sight {
-        Sight::Unasked => return Standing::Unknown,
-        Sight::Down => return Standing::Down,
+        Sight::Unasked => return BackendState::Unknown,
+        Sight::Down => return BackendState::Down,
         Sight::Up(facts) => facts,
     };
     let foreign = facts.system.zip(system).is_some_and(|(its, ours)| its != ours);
     match (facts.in_recovery, seen.role) {
-        _ if foreign => Standing::Foreign,
-        (true, _) => Standing::Replica,
-        (false, Role::Replica) => Standing::Misplaced,
-        (false, Role::Auto | Role::Primary) => Standing::Primary,
+        _ if foreign => BackendState::Foreign,
+        (true, _) => BackendState::Replica,
+        (false, Role::Replica) => BackendState::Misplaced,
+        (false, Role::Auto | Role::Primary) => BackendState::Primary,
     }
 }
 

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::roles::{Decision, ObservedBackend, Sight, Standing, decide};
+use super::roles::{BackendState, Decision, ObservedBackend, Sight, decide};
 use super::{Facts, Position};
 use crate::settings::{Role, TwoPrimaries};
 
@@ -28,7 +28,7 @@ fn a_promotion_is_followed() {
     assert_eq!(before.primary(), Some(0));
     let between = refuse(&[DOWN, up(1, true, 1)]);
     assert_eq!(between.primary(), None);
-    assert_eq!(between.standings, [Standing::Down, Standing::Replica]);
+    assert_eq!(between.standings, [BackendState::Down, BackendState::Replica]);
     assert_eq!(refuse(&[DOWN, up(1, false, 2)]).primary(), Some(1));
 }
 
@@ -38,11 +38,14 @@ fn two_primaries_are_none() {
     let refused = refuse(&both);
     assert_eq!(refused.primary(), None);
     assert_eq!(refused.primaries, [0, 1]);
-    assert_eq!(refused.standings, [Standing::Rival, Standing::Rival, Standing::Replica]);
+    assert_eq!(
+        refused.standings,
+        [BackendState::Rival, BackendState::Rival, BackendState::Replica]
+    );
 
     let chosen = decide(&both, TwoPrimaries::HigherTimeline, None);
     assert_eq!(chosen.primary(), Some(1));
-    assert_eq!(chosen.standings[0], Standing::Misplaced);
+    assert_eq!(chosen.standings[0], BackendState::Misplaced);
     let same = [up(1, false, 2), up(1, false, 2)];
     assert_eq!(decide(&same, TwoPrimaries::HigherTimeline, None).primary(), None);
 }
@@ -59,7 +62,7 @@ fn nothing_is_written_before_every_server_was_asked() {
 fn a_server_of_another_cluster_gets_nothing() {
     let seen = [up(2, false, 1), up(1, false, 1), up(1, true, 1)];
     let decision = refuse(&seen);
-    assert_eq!(decision.standings[0], Standing::Foreign);
+    assert_eq!(decision.standings[0], BackendState::Foreign);
     assert_eq!(decision.primary(), Some(1));
 
     // Nor while the right ones are down, once it is known which those are.
@@ -76,10 +79,10 @@ fn what_the_file_says_of_a_role_holds() {
     seen[1].role = Role::Replica;
     let decision = refuse(&seen);
     assert_eq!(decision.primary(), Some(0));
-    assert_eq!(decision.standings[1], Standing::Misplaced);
+    assert_eq!(decision.standings[1], BackendState::Misplaced);
     let mut demoted = [up(1, true, 1)];
     demoted[0].role = Role::Primary;
-    assert_eq!(refuse(&demoted).standings, [Standing::Replica]);
+    assert_eq!(refuse(&demoted).standings, [BackendState::Replica]);
     // It breaks the tie between two clusters.
     let mut seen = [up(2, false, 1), up(1, false, 1)];
     seen[1].role = Role::Primary;
@@ -118,14 +121,14 @@ proptest! {
         if let Some(primary) = decision.primary() {
             prop_assert!(says(primary));
             prop_assert!(all == 1 || rule == TwoPrimaries::HigherTimeline);
-            let others = decision.standings.iter().filter(|s| **s == Standing::Primary).count();
+            let others = decision.standings.iter().filter(|s| **s == BackendState::Primary).count();
             prop_assert_eq!(others, 1);
         } else if all > 0 && !decision.is_starting {
             prop_assert!(all > 1);
-            prop_assert!(decision.standings.iter().all(|s| *s != Standing::Primary));
+            prop_assert!(decision.standings.iter().all(|s| *s != BackendState::Primary));
         }
         for (standing, one) in decision.standings.iter().zip(&seen) {
-            if *standing == Standing::Replica {
+            if *standing == BackendState::Replica {
                 prop_assert!(matches!(one.sight, Sight::Up(facts) if facts.in_recovery));
             }
         }

@@ -7,7 +7,7 @@ use watch::metrics::Encoder;
 
 use super::picture::Member;
 use super::roles::Sight;
-use super::{Backend, Lag, Standing};
+use super::{Backend, BackendState, Lag};
 
 /// How a backend is, as of its last poll.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -17,7 +17,7 @@ pub struct BackendStatus {
     /// The address at which Weir reaches it.
     pub address: String,
     /// What it is taken for.
-    pub standing: Standing,
+    pub standing: BackendState,
     /// Whether it takes reads as a replica, or writes as the primary.
     pub in_use: bool,
     /// Why it is not in use, or what is wrong with it although it is.
@@ -49,7 +49,7 @@ pub struct BackendStatus {
 /// What the overseer last wrote about a backend.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OverseerNotes {
-    pub(super) standing: Standing,
+    pub(super) standing: BackendState,
     pub(super) takes_reads: bool,
     pub(super) trouble: Option<String>,
     pub(super) lag: Option<Lag>,
@@ -87,19 +87,19 @@ impl OverseerNotes {
 /// What is wrong with a backend that answers, and what can be done about it.
 fn trouble(member: &Member, ours: Option<u32>) -> Option<String> {
     let told = match member.standing {
-        Standing::Rival => {
+        BackendState::Rival => {
             "others say that they are the primary too: stop all but one of them, \
                             nothing is written until then"
         }
-        Standing::Misplaced => {
+        BackendState::Misplaced => {
             "it says that it is a primary and should be a replica: rebuild it \
                                 with pg_rewind or pg_basebackup"
         }
-        Standing::Foreign => {
+        BackendState::Foreign => {
             "its data is another cluster's (system_identifier): it is not a \
                               replica of these servers"
         }
-        Standing::Replica if member.is_astray => {
+        BackendState::Replica if member.is_astray => {
             let (its, ours) = (member.timeline.unwrap_or(0), ours.unwrap_or(0));
             return Some(format!(
                 "it follows timeline {its}, and the primary is on {ours}: it takes no reads until \
@@ -107,7 +107,7 @@ fn trouble(member: &Member, ours: Option<u32>) -> Option<String> {
                  may see pg_stat_wal_receiver: GRANT pg_monitor)"
             ));
         }
-        Standing::Replica if member.is_behind => "it is further behind than max-lag",
+        BackendState::Replica if member.is_behind => "it is further behind than max-lag",
         _ => return None,
     };
     Some(told.to_owned())
@@ -128,7 +128,7 @@ impl Backend {
             name: self.name().to_owned(),
             address: self.server().target.address.to_string(),
             standing: told.standing,
-            in_use: told.takes_reads || told.standing == Standing::Primary,
+            in_use: told.takes_reads || told.standing == BackendState::Primary,
             trouble: told.trouble.clone().or(refused.map(|failure| failure.reason.to_string())),
             weight: self.weight(),
             lag_bytes: told.lag.map(|lag| lag.bytes),
@@ -151,9 +151,9 @@ impl Backend {
         let mut gauge = |name: &str, help: &str, value: f64| {
             out.gauge(&format!("weir_postgres_backend_{name}"), help, &labels, value);
         };
-        let up = told.standing != Standing::Down && told.standing != Standing::Unknown;
+        let up = told.standing != BackendState::Down && told.standing != BackendState::Unknown;
         gauge("up", "Whether the server answers.", f64::from(u8::from(up)));
-        let primary = told.standing == Standing::Primary;
+        let primary = told.standing == BackendState::Primary;
         gauge("primary", "Whether it takes writes.", f64::from(u8::from(primary)));
         let reads = told.takes_reads;
         gauge("reads", "Whether it takes reads as a replica.", f64::from(u8::from(reads)));

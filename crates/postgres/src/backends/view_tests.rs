@@ -3,7 +3,7 @@ use std::sync::Arc;
 use ::watch::metrics::Registry;
 use tokio::runtime::Handle;
 
-use super::{Ask, Backend, Backends, LastWrite, Moment, NoPrimary, Standing, View};
+use super::{Ask, Backend, BackendState, Backends, LastWrite, Moment, NoPrimary, View};
 use crate::settings::{BackendSettings, Consistency, Route, Settings, Spread};
 
 fn backend(number: usize, name: &str) -> Arc<Backend> {
@@ -88,14 +88,14 @@ fn a_replica_that_takes_no_connections_is_left_out() {
 fn connections_are_to_be_closed_when_the_primary_is_none_any_more() {
     let backend = backend(0, "a");
     let epochs: Vec<_> = [
-        Standing::Primary,
-        Standing::Primary,
-        Standing::Replica,
-        Standing::Primary,
-        Standing::Rival,
-        Standing::Down,
-        Standing::Replica,
-        Standing::Down,
+        BackendState::Primary,
+        BackendState::Primary,
+        BackendState::Replica,
+        BackendState::Primary,
+        BackendState::Rival,
+        BackendState::Down,
+        BackendState::Replica,
+        BackendState::Down,
     ]
     .into_iter()
     .map(|standing| {
@@ -122,5 +122,5 @@ async fn other_settings_are_in_force_once_they_are_taken() {
     assert!(Arc::ptr_eq(&first, &backends.get(0).unwrap()));
     backends.prepare(&of(&["b"])).unwrap().put_in_force();
     assert_eq!(names(), ["b"]);
-    assert_eq!(first.standing(), Standing::Down);
+    assert_eq!(first.standing(), BackendState::Down);
 }

@@ -14,16 +14,16 @@ use wire::postgres::backend::{Fields, Status, tag};
 use wire::postgres::frontend;
 
 use super::{Member, Outcome};
-use crate::backends::{Backend, Standing};
+use crate::backends::{Backend, BackendState};
 use crate::client::Client;
 use crate::connection::Connection;
-use crate::pipeline::compose::{Composer, Found};
+use crate::pipeline::compose::{Composer, StatementUse};
 use crate::pipeline::prepared::DOUBTFUL;
 use crate::pipeline::round::messages;
-use crate::pipeline::script::{Expect, Fate, Heard};
+use crate::pipeline::script::{Expect, ResponseAction, ServerEvent};
 use crate::pipeline::settings::strings_of;
 use crate::slow::{self, Slow};
-use crate::worker::{ConfirmedCommit, Front, HUNG, SharedCommit, UnconfirmedCommit};
+use crate::worker::{ConfirmedCommit, HUNG, SharedCommit, UnconfirmedCommit, WorkerContext};
 
 /// A statement that has failed in a batch, and its like, go alone for so long.
 const ALONE: Duration = Duration::from_secs(1);
@@ -40,9 +40,9 @@ const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];
 /// was meant for another one.
 const NOT_ITS_OWN: [&[u8]; 6] = [b"55P03", b"25006", b"57P01", b"57P02", b"57P03", b"57014"];
 
-/// What the server has said.
+/// What the server has answered to a batch.
 #[derive(Default)]
-struct Said {
+struct BatchReply {
     /// What clients are to hear, in the order of the statements.
     bytes: Vec<u8>,
     /// Statements that were completed.
@@ -65,7 +65,7 @@ struct Times {
 
 /// Runs statements in one transaction, and tells their clients.
 pub(super) async fn run(
-    front: &Rc<Front>,
+    front: &Rc<WorkerContext>,
     server: &mut Connection,
     members: Vec<Member>,
     commit: Option<SharedCommit>,
@@ -96,7 +96,7 @@ pub(super) async fn run(
     server.record.asked(asked);
     server.drew = true;
     front.shared.metrics.batches.inc();
-    let mut said = Said::default();
+    let mut said = BatchReply::default();
     let backend = server.backend.clone();
     tokio::select! {
         biased;
@@ -119,11 +119,11 @@ pub(super) async fn run(
 /// The transaction has ended: its clients hear so, now or once it is confirmed, or each of them
 /// goes by itself.
 fn conclude(
-    front: &Rc<Front>,
+    front: &Rc<WorkerContext>,
     server: &mut Connection,
     members: Vec<Member>,
     commit: Option<SharedCommit>,
-    said: &Said,
+    said: &BatchReply,
     times: Times,
 ) {
     // What it is in the middle of nobody here knows.
@@ -168,14 +168,14 @@ fn conclude(
     }
 }
 
-/// Nothing was committed.
+/// Settles the shared commit of a batch that has committed nothing.
 fn undone(commit: Option<SharedCommit>) {
     commit.into_iter().for_each(SharedCommit::settle);
 }
 
 /// Writes the statements of all of them, and one Sync.
 fn compose(
-    front: &Front,
+    front: &WorkerContext,
     server: &mut Connection,
     members: &[Member],
     without_waiting: Option<&str>,
@@ -193,7 +193,7 @@ fn compose(
             changes: member.database.changes(),
             has_failed: false,
             may_have_failed: false,
-            found: Found::default(),
+            found: StatementUse::default(),
         };
         let (out, script) = (&mut server.out, &mut server.script);
         if let Some(sql) = first.take() {
@@ -202,7 +202,7 @@ fn compose(
         let before = script.under_way();
         match &member.lifted {
             Some(lifted) => {
-                composer.point(lifted, false, Fate::Pass, out, script);
+                composer.point(lifted, false, ResponseAction::Pass, out, script);
                 front.shared.metrics.points.inc();
             }
             None => {
@@ -226,26 +226,26 @@ fn compose(
 /// Sends what was written and hears what the server says of it, to the end of the transaction or
 /// of the connection.
 async fn hear(
-    front: &Front,
+    front: &WorkerContext,
     server: &mut Connection,
     named: &mut VecDeque<Rc<Client>>,
-    said: &mut Said,
+    said: &mut BatchReply,
 ) {
     poll_fn(|cx| {
         while !said.ended {
             let sent = server.poll_send(cx);
             let heard = server.poll_hear(cx, &front.scratch, &mut |_, heard| match heard {
-                Heard::Bytes(bytes) => said.bytes.extend_from_slice(bytes),
-                Heard::Aside(_) => said.aside = true,
-                Heard::Completed(_) => said.completed += 1,
+                ServerEvent::Bytes(bytes) => said.bytes.extend_from_slice(bytes),
+                ServerEvent::Aside(_) => said.aside = true,
+                ServerEvent::Completed(_) => said.completed += 1,
                 // Behind its end the server may say that it stops.
-                Heard::Failed { body, .. } if !said.ended => {
+                ServerEvent::Failed { body, .. } if !said.ended => {
                     let fields = Fields::read(body).ok();
                     said.points_at_text = fields.as_ref().is_some_and(points_at_text);
                     let code = fields.map(|fields| fields.code().to_vec());
                     said.failed = Some(code.unwrap_or_default());
                 }
-                Heard::Ready { .. } => said.ended = true,
+                ServerEvent::Ready { .. } => said.ended = true,
                 heard => note_name(named, &heard),
             });
             let is_whole = matches!(ready!(heard), Ok(true)) && said.bytes.len() < ANSWER_MAX;
@@ -266,10 +266,10 @@ fn points_at_text(fields: &Fields<'_>) -> bool {
 
 /// Waits until a batch has run for longer than any may, or its server was of no use for long: no
 /// answer may ever come.
-async fn too_long(front: &Front, backend: &Backend, limit: Option<Duration>) {
+async fn too_long(front: &WorkerContext, backend: &Backend, limit: Option<Duration>) {
     let lost = async {
         let mut changes = front.backends.changes();
-        let is_primary = || backend.standing() == Standing::Primary;
+        let is_primary = || backend.standing() == BackendState::Primary;
         loop {
             while is_primary() && changes.changed().await.is_ok() {}
             tokio::time::sleep(HUNG).await;
@@ -285,8 +285,8 @@ async fn too_long(front: &Front, backend: &Backend, limit: Option<Duration>) {
 }
 
 /// What became of the next message that changes a client's name for a statement.
-fn note_name(named: &mut VecDeque<Rc<Client>>, heard: &Heard<'_>) {
-    if let Heard::Name(outcome) = heard
+fn note_name(named: &mut VecDeque<Rc<Client>>, heard: &ServerEvent<'_>) {
+    if let ServerEvent::Name(outcome) = heard
         && let Some(client) = named.pop_front()
     {
         client.names().heard(*outcome);
@@ -295,7 +295,7 @@ fn note_name(named: &mut VecDeque<Rc<Client>>, heard: &Heard<'_>) {
 
 /// The server has undone all of it: each goes by itself. What failed does so for a while; where
 /// that was the end of the transaction, it may have been any of them.
-fn undo(front: &Front, members: Vec<Member>, failed: usize) {
+fn undo(front: &WorkerContext, members: Vec<Member>, failed: usize) {
     front.shared.metrics.batches_undone.inc();
     let until = Instant::now() + ALONE;
     let is_told = failed < members.len();
@@ -321,7 +321,7 @@ struct Answered {
 impl Answered {
     /// All is committed, or the only one has failed: each client hears its part, behind the
     /// server's `warning` where there is one.
-    fn tell(self, front: &Front, parts: &[&[u8]], warning: &[u8]) {
+    fn tell(self, front: &WorkerContext, parts: &[&[u8]], warning: &[u8]) {
         let Self { members, has_failed, times: Times { asked, ran }, .. } = &self;
         let latencies = front.latencies(&self.backend);
         let count = u32::try_from(members.len()).unwrap_or(u32::MAX).max(1);
@@ -357,7 +357,7 @@ impl Answered {
         }
     }
 
-    fn note_slow(&self, front: &Front) {
+    fn note_slow(&self, front: &WorkerContext) {
         let Some(first) = self.members.first() else { return };
         let all = OnceCell::<Vec<_>>::new();
         let plans = || self.members.iter().map(|member| member.plan.clone()).collect();
@@ -372,7 +372,7 @@ impl Answered {
 
     /// The server has committed all of it without waiting: its clients hear so once a mark has
     /// confirmed that, and else that nobody knows.
-    async fn tell_once_confirmed(self, front: Rc<Front>, mut commit: UnconfirmedCommit) {
+    async fn tell_once_confirmed(self, front: Rc<WorkerContext>, mut commit: UnconfirmedCommit) {
         let confirmed = commit.confirmed().await;
         self.note_unconfirmed(false);
         let Some(ConfirmedCommit { bytes, warning }) = confirmed else {

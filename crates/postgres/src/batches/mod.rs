@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 use wire::sql::{Lifted, Strings};
 
-use crate::backends::{Backend, Standing};
+use crate::backends::{Backend, BackendState};
 use crate::client::Client;
 use crate::connection::Key;
 use crate::database::Database;
@@ -32,7 +32,7 @@ use crate::pipeline::round::Round;
 use crate::pipeline::settings::Applied;
 use crate::plan::Plan;
 use crate::settings::Settings;
-use crate::worker::{Front, Leased, SharedCommit, after, give_back, some};
+use crate::worker::{Leased, SharedCommit, WorkerContext, after, give_back, some};
 
 /// Bytes of the statements in one batch, as their clients sent them: past that no more go with it.
 const BATCH_BYTES: usize = 256 * 1024;
@@ -42,7 +42,7 @@ const BATCH_BYTES: usize = 256 * 1024;
 pub struct Limits {
     /// Batches of a worker under way at once for one database, user and settings.
     pub count: usize,
-    /// Statements in one.
+    /// Statements that one batch has at most.
     pub statements: usize,
     /// How long one waits for a lock.
     pub lock_timeout: Duration,
@@ -68,14 +68,13 @@ impl Limits {
 /// The lines of one worker.
 pub struct Lines {
     /// What the clients of that worker share.
-    pub front: Rc<Front>,
+    pub front: Rc<WorkerContext>,
     known: RefCell<HashMap<LineKey, Rc<Batches>>>,
     limits: Rc<Cell<Limits>>,
 }
 
 impl Lines {
-    /// None yet.
-    pub fn new(front: Rc<Front>) -> Rc<Self> {
+    pub fn new(front: Rc<WorkerContext>) -> Rc<Self> {
         let limits = Rc::new(Cell::new(Limits::new(&front.settings())));
         Rc::new(Self { front, known: RefCell::default(), limits })
     }
@@ -132,11 +131,8 @@ struct LineKey {
 
 /// A statement that is to run in a batch.
 pub struct Member {
-    /// Whose it is.
     pub client: Rc<Client>,
-    /// Its client's database.
     pub database: Rc<Database>,
-    /// Its plan.
     pub plan: Rc<Plan>,
     /// The round, as its client sent it.
     pub round: Round,
@@ -165,9 +161,9 @@ pub enum Outcome {
 
 /// The line of those that may go together.
 pub struct Batches {
-    front: Weak<Front>,
+    front: Weak<WorkerContext>,
     limits: Rc<Cell<Limits>>,
-    /// Where they go.
+    /// The server that the batches run on, while it is the primary.
     pub backend: Arc<Backend>,
     key: Key,
     /// The settings of their sessions.
@@ -196,7 +192,7 @@ impl Batches {
     }
 
     /// Runs batches until nobody waits.
-    async fn run(self: Rc<Self>, front: Rc<Front>) {
+    async fn run(self: Rc<Self>, front: Rc<WorkerContext>) {
         while !self.waiting.borrow().is_empty() {
             let Some(mut lease) = self.leased(&front).await else {
                 // Each finds out for itself, and waits there or hears why.
@@ -220,29 +216,29 @@ impl Batches {
     }
 
     /// How the next batch may commit without waiting; `None` where it is to wait for itself.
-    fn shared_commit(&self, front: &Front, lease: &Leased) -> Option<SharedCommit> {
+    fn shared_commit(&self, front: &WorkerContext, lease: &Leased) -> Option<SharedCommit> {
         let is_alone = self.waiting.borrow().is_empty();
         self.shares_commits.then(|| front.share_commit(lease, is_alone)).flatten()
     }
 
     /// Whether nobody has asked for the connection back.
-    fn may_keep(&self, front: &Front, lease: &mut Leased) -> bool {
+    fn may_keep(&self, front: &WorkerContext, lease: &mut Leased) -> bool {
         let is_wanted = lease.record.is_outdated() || front.shared.is_paused(&self.key.database);
         !is_wanted && self.is_of_use(lease) && lease.is_current()
     }
 
     fn is_of_use(&self, lease: &Leased) -> bool {
-        lease.epoch == self.backend.epoch() && self.backend.standing() == Standing::Primary
+        lease.epoch == self.backend.epoch() && self.backend.standing() == BackendState::Primary
     }
 
     /// A server connection with the settings; `None` where none is to be had.
-    async fn leased(&self, front: &Front) -> Option<Leased> {
+    async fn leased(&self, front: &WorkerContext) -> Option<Leased> {
         let limits = self.limits.get();
         let lock_timeout = limits.lock_timeout.as_millis().max(1);
         let settings = format!("{}SET lock_timeout = {lock_timeout};", self.settings).into();
         let deadline = after(Instant::now(), limits.wait);
         let mut changes = front.backends.changes();
-        let is_primary = || self.backend.standing() == Standing::Primary;
+        let is_primary = || self.backend.standing() == BackendState::Primary;
         let lost = async { while is_primary() && changes.changed().await.is_ok() {} };
         let leased = front.lease(self.key.clone(), &settings, deadline);
         let mut lease = tokio::select! {

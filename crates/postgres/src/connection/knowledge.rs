@@ -7,8 +7,8 @@ use wire::postgres::backend::{Status, parameter_status};
 
 use super::account::Account;
 use super::{Connection, Own, Record};
-use crate::pipeline::prepared::Prepared;
-use crate::pipeline::script::{Heard, Script};
+use crate::pipeline::prepared::PreparedStatements;
+use crate::pipeline::script::{Script, ServerEvent};
 use crate::pipeline::settings::{Applied, Reported, Setting};
 use crate::plan::Leaves;
 
@@ -17,7 +17,7 @@ pub struct ConnectionKnowledge<'a> {
     /// When the server has said them.
     pub now: Instant,
     /// The statements prepared on it.
-    pub prepared: &'a mut Prepared,
+    pub prepared: &'a mut PreparedStatements,
     /// The settings that the server reports.
     pub reported: &'a mut Reported,
     /// The status of its transaction.
@@ -44,23 +44,26 @@ impl ConnectionKnowledge<'_> {
         *self.broken = true;
     }
 
-    pub(super) fn note(&mut self, heard: &Heard<'_>) {
+    pub(super) fn note(&mut self, heard: &ServerEvent<'_>) {
         match *heard {
-            Heard::Ready { .. } | Heard::ReadyAgain(_) | Heard::OwnSync | Heard::LeftOut => {
+            ServerEvent::Ready { .. }
+            | ServerEvent::ReadyAgain(_)
+            | ServerEvent::OwnSync
+            | ServerEvent::LeftOut => {
                 self.account.settle(1);
             }
-            Heard::Ignored(syncs) => self.account.settle(syncs),
+            ServerEvent::Ignored(syncs) => self.account.settle(syncs),
             _ => {}
         }
         match *heard {
-            Heard::Failed { body, swallowed: true } => match self.own.front_mut() {
+            ServerEvent::Failed { body, swallowed: true } => match self.own.front_mut() {
                 Some(Own::Fails) => {}
                 Some(Own::Restores(begun)) => {
                     *self.not_restored = Some((std::mem::take(begun), body.into()));
                 }
                 _ => drop(self.own_error.get_or_insert_with(|| body.into())),
             },
-            Heard::Ready { status, swallowed: true } => {
+            ServerEvent::Ready { status, swallowed: true } => {
                 *self.status = status;
                 if let Some(Own::Settings(settings)) = self.own.pop_front()
                     && self.own_error.is_none()
@@ -69,12 +72,14 @@ impl ConnectionKnowledge<'_> {
                     *self.settings = Some(settings);
                 }
             }
-            Heard::Prepared(number) => self.prepared.confirmed(number),
-            Heard::NotPrepared(number) => self.prepared.not_prepared(number),
-            Heard::Forgotten { number, left_out } => self.prepared.closed(number, left_out),
-            Heard::Shape(number, shape) => self.prepared.described(number, shape),
-            Heard::Ready { status, .. } | Heard::ReadyAgain(status) => *self.status = status,
-            Heard::Parameter(body) => {
+            ServerEvent::Prepared(number) => self.prepared.confirmed(number),
+            ServerEvent::NotPrepared(number) => self.prepared.not_prepared(number),
+            ServerEvent::Forgotten { number, left_out } => self.prepared.closed(number, left_out),
+            ServerEvent::Shape(number, shape) => self.prepared.described(number, shape),
+            ServerEvent::Ready { status, .. } | ServerEvent::ReadyAgain(status) => {
+                *self.status = status
+            }
+            ServerEvent::Parameter(body) => {
                 self.prepared.next_epoch();
                 self.parameter(body);
             }

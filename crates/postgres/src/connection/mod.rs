@@ -26,8 +26,8 @@ use wire::postgres::{Refusal, message, sqlstate};
 use crate::backends::{Backend, Login};
 use crate::commit::facts::CommitFacts;
 use crate::pipeline::names::Limits;
-use crate::pipeline::prepared::Prepared;
-use crate::pipeline::script::{Expect, Fate, Heard, Script, Unasked};
+use crate::pipeline::prepared::PreparedStatements;
+use crate::pipeline::script::{Expect, ResponseAction, Script, ServerEvent, Unasked};
 use crate::pipeline::settings::{Applied, Reported, Setting};
 use crate::plan::Leaves;
 use crate::server::{CancelKey, Dialled};
@@ -80,7 +80,7 @@ pub struct Connection {
     /// How to have what it runs cancelled.
     pub key: Option<CancelKey>,
     /// The statements that are prepared there.
-    pub prepared: Prepared,
+    pub prepared: PreparedStatements,
     /// What was applied to it since it was opened; `None` when that is not known.
     pub settings: Option<Applied>,
     /// What its commits are like; `None` where that was not asked, or is not known.
@@ -143,7 +143,7 @@ impl Connection {
             // It may have changed since; the first look tells.
             logins_generation: u64::MAX,
             key: dialled.key,
-            prepared: Prepared::new(statements),
+            prepared: PreparedStatements::new(statements),
             settings: Some("".into()),
             commits: None,
             reported: own(dialled.parameters),
@@ -261,7 +261,7 @@ impl Connection {
             out.extend_from_slice(sql.as_bytes());
             out.push(0);
         });
-        self.script.expect(Expect::Query(Fate::Swallow));
+        self.script.expect(Expect::Query(ResponseAction::Swallow));
     }
 
     /// Appends what gives it these settings, if it has not got them. They are known to hold once
@@ -327,7 +327,7 @@ impl Connection {
         &mut self,
         cx: &mut Context<'_>,
         scratch: &Scratch,
-        on: &mut impl FnMut(&mut ConnectionKnowledge, Heard<'_>),
+        on: &mut impl FnMut(&mut ConnectionKnowledge, ServerEvent<'_>),
     ) -> Poll<io::Result<bool>> {
         scratch.lend(|buffer| {
             let mut read = ReadBuf::new(buffer);
@@ -353,7 +353,7 @@ impl Connection {
         &mut self,
         bytes: &[u8],
         now: Instant,
-        on: &mut impl FnMut(&mut ConnectionKnowledge, Heard<'_>),
+        on: &mut impl FnMut(&mut ConnectionKnowledge, ServerEvent<'_>),
     ) -> Result<(), Unasked> {
         let (script, mut known) = self.parts(now);
         let taken = script.hear(bytes, &mut |heard| {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use wire::postgres::backend::Status;
 
 use super::{Connection, Own, Record};
-use crate::pipeline::prepared::Prepared;
+use crate::pipeline::prepared::PreparedStatements;
 use crate::pipeline::script::Script;
 use crate::plan::Leaves;
 
@@ -18,7 +18,7 @@ pub struct ServerOutput<'a> {
     /// So many bytes at the start of `out` were sent.
     pub sent: usize,
     /// The statements that are prepared there.
-    pub prepared: &'a mut Prepared,
+    pub prepared: &'a mut PreparedStatements,
     /// What ReadyForQuery said last.
     pub status: Status,
 }

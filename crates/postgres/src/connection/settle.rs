@@ -7,7 +7,7 @@ use flow::scratch::Scratch;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::{Connection, FORGET, Own, refusal_of};
-use crate::pipeline::script::Heard;
+use crate::pipeline::script::ServerEvent;
 use crate::pipeline::settings::{SessionSettings, Setting, gives_rights};
 use crate::plan::Leaves;
 
@@ -48,7 +48,7 @@ impl Connection {
             while !self.script.is_idle() || self.unsent() > 0 {
                 let sent = self.poll_send(cx);
                 let heard = self.poll_hear(cx, scratch, &mut |_, heard| {
-                    if let Heard::Failed { body, .. } = heard {
+                    if let ServerEvent::Failed { body, .. } = heard {
                         failed.get_or_insert_with(|| refusal_of(body));
                     }
                 });

@@ -6,7 +6,7 @@ use tokio::net::UnixStream;
 use wire::postgres::Severity;
 
 use super::*;
-use crate::pipeline::script::Fate;
+use crate::pipeline::script::ResponseAction;
 use crate::pipeline::settings::SessionSettings;
 use crate::settings::BackendSettings;
 
@@ -67,7 +67,7 @@ async fn statements_are_prepared_anew_under_other_settings() {
     let mut script = Script::default();
     let statement =
         crate::pipeline::statements::Statements::new(LIMITS).known(b"SELECT 1", &[0, 0]);
-    connection.prepared.prepare(&statement, Fate::Swallow, 0, &mut out, &mut script);
+    connection.prepared.prepare(&statement, ResponseAction::Swallow, 0, &mut out, &mut script);
     connection.prepared.confirmed(statement.number);
     assert!(connection.prepared.has(statement.number, 0));
     connection.take_on(&"SET a = 1;".into());

@@ -4,7 +4,7 @@ use flow::answers::AnswerPlace as Place;
 
 use super::group::LaneServer;
 use crate::client::Client;
-use crate::pipeline::script::{Heard, Script};
+use crate::pipeline::script::{Script, ServerEvent};
 
 /// A reply that is edited, and what of it is not whole yet.
 #[derive(Default)]
@@ -43,21 +43,23 @@ impl Editing {
             }
         };
         let heard = self.script.hear(bytes, &mut |heard| match heard {
-            Heard::Bytes(piece) => pieces.push(piece),
-            Heard::Name(outcome) => client.named(outcome),
-            Heard::Refused(why) => {
+            ServerEvent::Bytes(piece) => pieces.push(piece),
+            ServerEvent::Name(outcome) => client.named(outcome),
+            ServerEvent::Refused(why) => {
                 failed();
                 client.hears(place, &pieces, false);
                 pieces.clear();
                 client.hears(place, &[&client.refused(why)], false);
             }
-            Heard::Prepared(number) => lane.prepared.borrow_mut().confirmed(number),
-            Heard::NotPrepared(number) => lane.prepared.borrow_mut().not_prepared(number),
-            Heard::Forgotten { number, left_out } => {
+            ServerEvent::Prepared(number) => lane.prepared.borrow_mut().confirmed(number),
+            ServerEvent::NotPrepared(number) => lane.prepared.borrow_mut().not_prepared(number),
+            ServerEvent::Forgotten { number, left_out } => {
                 lane.prepared.borrow_mut().closed(number, left_out);
             }
-            Heard::Shape(number, shape) => lane.prepared.borrow_mut().described(number, shape),
-            Heard::Failed { swallowed, .. } => {
+            ServerEvent::Shape(number, shape) => {
+                lane.prepared.borrow_mut().described(number, shape)
+            }
+            ServerEvent::Failed { swallowed, .. } => {
                 if !swallowed {
                     failed();
                 }

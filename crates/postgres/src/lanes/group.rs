@@ -16,7 +16,7 @@ use super::{Replies, Ticket};
 use crate::backends::{Backend, Login};
 use crate::client::Client;
 use crate::connection::Record;
-use crate::pipeline::prepared::Prepared;
+use crate::pipeline::prepared::PreparedStatements;
 use crate::pipeline::settings::Applied;
 use crate::server::CancelKey;
 use crate::slow::SlowNotes;
@@ -43,7 +43,7 @@ pub type Picked = lanes::Picked<Replies, Ticket, LaneServer, Refusal>;
 /// What is known of the server at a lane's end.
 pub struct LaneServer {
     /// The statements it has prepared.
-    pub prepared: RefCell<Prepared>,
+    pub prepared: RefCell<PreparedStatements>,
     /// How to have what it runs cancelled.
     pub cancel: Option<CancelKey>,
     /// Reads under way at that backend.

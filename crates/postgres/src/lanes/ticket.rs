@@ -16,7 +16,7 @@ use crate::client::{AHEAD_MAX, Again, Client, Repeat};
 use crate::database::Database;
 use crate::pipeline::elsewhere::{CHANGED, is_for_another};
 use crate::pipeline::round::{Round, messages};
-use crate::pipeline::script::Heard;
+use crate::pipeline::script::ServerEvent;
 use crate::plan::Plan;
 use crate::slow::{self, Slow};
 
@@ -264,11 +264,11 @@ impl Ticket {
     fn undo(&mut self, lane: Option<&LaneServer>) {
         if let Some(editing) = &mut self.script {
             editing.script.abandon(&mut |heard| match (heard, lane) {
-                (Heard::Name(outcome), _) => self.client.named(outcome),
-                (Heard::NotPrepared(number), Some(lane)) => {
+                (ServerEvent::Name(outcome), _) => self.client.named(outcome),
+                (ServerEvent::NotPrepared(number), Some(lane)) => {
                     lane.prepared.borrow_mut().not_prepared(number);
                 }
-                (Heard::Forgotten { number, left_out }, Some(lane)) => {
+                (ServerEvent::Forgotten { number, left_out }, Some(lane)) => {
                     lane.prepared.borrow_mut().closed(number, left_out);
                 }
                 _ => {}

@@ -12,9 +12,9 @@ use wire::postgres::frontend::{
 use wire::sql::Lifted;
 
 use super::names::{NamedStatement, Names};
-use super::prepared::Prepared;
+use super::prepared::PreparedStatements;
 use super::round::messages;
-use super::script::{Expect, Fate, Script, Why};
+use super::script::{Expect, ResponseAction, Script, Why};
 use super::statements::{Name, PREFIX, Statement, Statements, THERE};
 
 /// Where statements are looked up while messages are written for one server.
@@ -24,7 +24,7 @@ pub struct Composer<'a> {
     /// The statements of the worker.
     pub statements: &'a Statements,
     /// What is prepared on the server.
-    pub prepared: &'a mut Prepared,
+    pub prepared: &'a mut PreparedStatements,
     /// Those whose Parse went out in this round: should it fail, the server leaves out the rest of
     /// the round.
     pub fresh: &'a mut Vec<u64>,
@@ -36,7 +36,7 @@ pub struct Composer<'a> {
     /// whether the server will take a Parse.
     pub may_have_failed: bool,
     /// What was come across.
-    pub found: Found,
+    pub found: StatementUse,
 }
 
 /// Whether a statement is what it was when its client prepared it.
@@ -52,9 +52,9 @@ pub enum Holds {
     No,
 }
 
-/// What a round is about.
+/// Which prepared statements a round names, and how many it prepares and binds.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Found {
+pub struct StatementUse {
     /// The last statement that a message named.
     pub needed: Option<u64>,
     /// The round prepares that statement itself.
@@ -67,7 +67,7 @@ pub struct Found {
     pub binds: u64,
 }
 
-impl Found {
+impl StatementUse {
     /// Adds what another has counted.
     pub fn add_counts(&mut self, other: &Self) {
         self.parses.0 += other.parses.0;
@@ -113,7 +113,7 @@ impl Composer<'_> {
                     Some(statement) => bind.put_as(out, &statement.name),
                     None => bind.put_as(out, &self.not_there(bind.statement)),
                 }
-                script.expect(Expect::Bind(Fate::Pass));
+                script.expect(Expect::Bind(ResponseAction::Pass));
                 return Ok(());
             }
             tag::DESCRIBE => match Target::of_describe(body)? {
@@ -132,9 +132,9 @@ impl Composer<'_> {
                     self.close(name, out, script);
                     return Ok(());
                 }
-                Target::Portal(_) => script.expect(Expect::Close(Fate::Pass)),
+                Target::Portal(_) => script.expect(Expect::Close(ResponseAction::Pass)),
             },
-            tag::EXECUTE => script.expect(Expect::Execute(Fate::Pass)),
+            tag::EXECUTE => script.expect(Expect::Execute(ResponseAction::Pass)),
             tag::SYNC => {
                 self.fresh.clear();
                 self.names.next_round();
@@ -149,9 +149,9 @@ impl Composer<'_> {
                     self.names.query();
                 }
                 self.names.next_round();
-                script.expect(Expect::Query(Fate::Pass));
+                script.expect(Expect::Query(ResponseAction::Pass));
             }
-            tag::FUNCTION_CALL => script.expect(Expect::Query(Fate::Pass)),
+            tag::FUNCTION_CALL => script.expect(Expect::Query(ResponseAction::Pass)),
             tag::COPY_DONE | tag::COPY_FAIL => script.expect(Expect::CopyEnd),
             _ => {}
         }
@@ -165,7 +165,7 @@ impl Composer<'_> {
         &mut self,
         lifted: &Lifted,
         has_rows: bool,
-        fate: Fate,
+        action: ResponseAction,
         out: &mut Vec<u8>,
         script: &mut Script,
     ) {
@@ -177,13 +177,13 @@ impl Composer<'_> {
         self.prepare(&statement, self.changes, out, script);
         self.found.binds += 1;
         put_bind_written(out, &statement.name, lifted.count, &lifted.values);
-        script.expect(Expect::Bind(Fate::Swallow));
+        script.expect(Expect::Bind(ResponseAction::Swallow));
         if has_rows {
             put_describe(out, Target::Portal(b""));
             script.expect(Expect::DescribePortal);
         }
         put_execute(out, b"", 0);
-        script.expect(Expect::Execute(fate));
+        script.expect(Expect::Execute(action));
     }
 
     /// Appends a statement of Weir's own within a round; nobody hears of it.
@@ -191,9 +191,9 @@ impl Composer<'_> {
         let statement = self.statements.known(sql, &[0; 2]);
         self.prepare(&statement, self.changes, out, script);
         put_bind_written(out, &statement.name, 0, &[]);
-        script.expect(Expect::Bind(Fate::Swallow));
+        script.expect(Expect::Bind(ResponseAction::Swallow));
         put_execute(out, b"", 0);
-        script.expect(Expect::Execute(Fate::Swallow));
+        script.expect(Expect::Execute(ResponseAction::Swallow));
     }
 
     /// Appends the end of a round.
@@ -250,9 +250,9 @@ impl Composer<'_> {
 
     fn there_for_certain(&mut self, there: &Name, out: &mut Vec<u8>, script: &mut Script) {
         put_close(out, Target::Statement(there));
-        script.expect(Expect::Close(Fate::Swallow));
+        script.expect(Expect::Close(ResponseAction::Swallow));
         put_parse(out, there, b"", &[]);
-        script.expect(Expect::Parse(Fate::Swallow, THERE));
+        script.expect(Expect::Parse(ResponseAction::Swallow, THERE));
     }
 
     fn parse(
@@ -273,11 +273,11 @@ impl Composer<'_> {
         let since = self.changes;
         let is_taken = !self.has_failed && !self.may_have_failed;
         if is_taken && self.has(statement.number, since) {
-            script.expect(Expect::Parse(Fate::Invent, statement.number));
+            script.expect(Expect::Parse(ResponseAction::Invent, statement.number));
         } else {
             self.fresh.push(statement.number);
             self.found.parses.1 += 1;
-            self.prepared.prepare(&statement, Fate::Pass, since, out, script);
+            self.prepared.prepare(&statement, ResponseAction::Pass, since, out, script);
         }
         let shape = self.prepared.shape(statement.number);
         self.names.change(parse.name, Some(NamedStatement { statement, since, shape }));
@@ -309,11 +309,11 @@ impl Composer<'_> {
         // What an earlier round has closed comes back should that be left out.
         if self.names.get(name).is_some() || self.names.is_unsure(name) {
             self.names.change(name, None);
-            script.expect(Expect::Close(Fate::Invent));
+            script.expect(Expect::Close(ResponseAction::Invent));
         } else {
             // It may have been prepared by a statement.
             put_close(out, Target::Statement(&self.not_there(name)));
-            script.expect(Expect::Close(Fate::Pass));
+            script.expect(Expect::Close(ResponseAction::Pass));
         }
     }
 
@@ -353,7 +353,7 @@ impl Composer<'_> {
         if !self.has(statement.number, since) {
             self.fresh.push(statement.number);
             self.found.parses.1 += 1;
-            self.prepared.prepare(statement, Fate::Swallow, self.changes, out, script);
+            self.prepared.prepare(statement, ResponseAction::Swallow, self.changes, out, script);
         }
     }
 }

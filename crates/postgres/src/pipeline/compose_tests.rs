@@ -11,7 +11,7 @@ use wire::postgres::frontend::{put_bind, put_execute, put_query, put_sync};
 use wire::postgres::{Refusal, sqlstate};
 
 use super::super::names::{Limits, name_in};
-use super::super::script::Heard;
+use super::super::script::ServerEvent;
 use super::*;
 
 const AMPLE: Limits = Limits { count: 1000, bytes: 1 << 20 };
@@ -106,7 +106,7 @@ impl Server {
 struct ClientPath {
     names: Names,
     statements: Statements,
-    prepared: Prepared,
+    prepared: PreparedStatements,
     fresh: Vec<u64>,
     script: Script,
     server: Server,
@@ -119,7 +119,7 @@ impl ClientPath {
         Self {
             names: Names::new(names),
             statements: Statements::new(AMPLE),
-            prepared: Prepared::new(prepared),
+            prepared: PreparedStatements::new(prepared),
             fresh: Vec::new(),
             script: Script::default(),
             server: Server::default(),
@@ -150,7 +150,7 @@ impl ClientPath {
             changes: 0,
             has_failed: false,
             may_have_failed: false,
-            found: Found::default(),
+            found: StatementUse::default(),
         };
         let mut out = Vec::new();
         composer.message(message, &mut out, &mut self.script).unwrap();
@@ -171,9 +171,9 @@ impl ClientPath {
             messages(&message).for_each(|message| self.server.takes(message, &mut said));
             let Self { names, script, heard, prepared, .. } = self;
             let taken = script.hear(&said, &mut |event| match event {
-                Heard::Prepared(number) => prepared.confirmed(number),
-                Heard::NotPrepared(number) => prepared.not_prepared(number),
-                Heard::Forgotten { number, left_out } => prepared.closed(number, left_out),
+                ServerEvent::Prepared(number) => prepared.confirmed(number),
+                ServerEvent::NotPrepared(number) => prepared.not_prepared(number),
+                ServerEvent::Forgotten { number, left_out } => prepared.closed(number, left_out),
                 event => note(names, heard, event),
             });
             assert_eq!(taken, Ok(said.len()));
@@ -181,19 +181,21 @@ impl ClientPath {
     }
 }
 
-fn note(names: &mut Names, heard: &mut Vec<u8>, event: Heard<'_>) {
+fn note(names: &mut Names, heard: &mut Vec<u8>, event: ServerEvent<'_>) {
     match event {
-        Heard::Bytes(bytes) => heard.extend_from_slice(bytes),
-        Heard::Name(outcome) => {
+        ServerEvent::Bytes(bytes) => heard.extend_from_slice(bytes),
+        ServerEvent::Name(outcome) => {
             names.heard(outcome);
             names.settle();
         }
-        Heard::Refused(Why::Taken) => {
+        ServerEvent::Refused(Why::Taken) => {
             let name = String::from_utf8_lossy(names.next_name()).into_owned();
             let what = format!("prepared statement \"{name}\" already exists");
             Refusal::error(sqlstate::DUPLICATE_PREPARED_STATEMENT, what).encode(heard);
         }
-        Heard::Refused(_) => Refusal::error(sqlstate::PROGRAM_LIMIT, "too much").encode(heard),
+        ServerEvent::Refused(_) => {
+            Refusal::error(sqlstate::PROGRAM_LIMIT, "too much").encode(heard)
+        }
         _ => {}
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! A server reads the literals and names of a statement when it is prepared, by the settings of
 //! that moment. So a statement is there only if it was prepared in the connection's present epoch;
-//! the next one begins wherever settings may have changed: see [`Prepared::next_epoch`].
+//! the next one begins wherever settings may have changed: see [`PreparedStatements::next_epoch`].
 
 use std::collections::HashMap;
 
 use wire::postgres::frontend::{Target, put_close, put_describe};
 
 use super::names::Limits;
-use super::script::{Expect, Fate, Script};
+use super::script::{Expect, ResponseAction, Script};
 use super::shape::Shape;
 use super::statements::{Name, Statement};
 
@@ -88,7 +88,7 @@ impl PreparedStatement {
 /// The statements of one server connection.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
-pub struct Prepared {
+pub struct PreparedStatements {
     known: HashMap<u64, PreparedStatement>,
     /// What is not known any more, until the server has closed it.
     leaving: HashMap<u64, Leaving>,
@@ -103,7 +103,7 @@ pub struct Prepared {
     has_closed: bool,
 }
 
-impl Prepared {
+impl PreparedStatements {
     /// None; so many are kept on the server.
     pub fn new(limits: Limits) -> Self {
         let (known, leaving, parses) = Default::default();
@@ -169,13 +169,13 @@ impl Prepared {
     }
 
     /// Appends what prepares the statement where it is not there for certain, and has it described;
-    /// the client hears of the Parse when `fate` passes it. Closing a statement that does not exist
-    /// is no error (PostgreSQL documentation, "Extended Query"), so a Parse whose outcome is not
-    /// known yet is preceded by a Close.
+    /// the client hears of the Parse when `action` passes it. Closing a statement that does not
+    /// exist is no error (PostgreSQL documentation, "Extended Query"), so a Parse whose outcome is
+    /// not known yet is preceded by a Close.
     pub fn prepare(
         &mut self,
         statement: &Statement,
-        fate: Fate,
+        action: ResponseAction,
         since: u64,
         out: &mut Vec<u8>,
         script: &mut Script,
@@ -186,14 +186,14 @@ impl Prepared {
             || self.leaving.contains_key(&statement.number);
         if is_known || self.has_closed {
             put_close(out, Target::Statement(&statement.name));
-            script.expect(Expect::Close(Fate::Swallow));
+            script.expect(Expect::Close(ResponseAction::Swallow));
         }
         if !is_known {
             self.make_room(len, out, script);
             self.bytes += len;
         }
         statement.write_parse(out);
-        script.expect(Expect::Parse(fate, statement.number));
+        script.expect(Expect::Parse(action, statement.number));
         put_describe(out, Target::Statement(&statement.name));
         script.expect(Expect::Shape(statement.number));
         *self.parses.entry(statement.number).or_default() += 1;
@@ -335,7 +335,7 @@ impl Prepared {
 }
 
 #[cfg(test)]
-impl Prepared {
+impl PreparedStatements {
     /// All that counts for what follows, as long as nothing has to make room.
     pub fn fingerprint(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash as _;
@@ -359,7 +359,7 @@ impl Prepared {
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::Heard;
+    use super::super::script::ServerEvent;
     use super::super::statements::Statements;
     use super::*;
 
@@ -367,10 +367,10 @@ mod tests {
     fn a_connection_keeps_so_many_statements_and_so_many_bytes() {
         let limits = Limits { count: 3, bytes: 1000 };
         let statements = Statements::new(Limits { count: 100, bytes: 100_000 });
-        let (mut prepared, mut out) = (Prepared::new(limits), Vec::new());
+        let (mut prepared, mut out) = (PreparedStatements::new(limits), Vec::new());
         let mut prepare = |text: &[u8]| {
             let (statement, mut script) = (statements.known(text, b""), Script::default());
-            prepared.prepare(&statement, Fate::Pass, 0, &mut out, &mut script);
+            prepared.prepare(&statement, ResponseAction::Pass, 0, &mut out, &mut script);
             prepared.confirmed(statement.number);
             let kept: Vec<u64> = (1..9).filter(|number| prepared.is_asked_for(*number)).collect();
             let bytes: usize = prepared.known.values().map(|kept| kept.len).sum();
@@ -389,11 +389,11 @@ mod tests {
     #[test]
     fn what_an_error_has_left_there_is_closed_again() {
         let statements = Statements::new(Limits { count: 100, bytes: 100_000 });
-        let mut prepared = Prepared::new(Limits { count: 100, bytes: 100_000 });
+        let mut prepared = PreparedStatements::new(Limits { count: 100, bytes: 100_000 });
         let statement = statements.known(b"select 'ann''s'", b"");
-        prepared.prepare(&statement, Fate::Pass, 0, &mut Vec::new(), &mut Script::default());
+        prepared.prepare(&statement, ResponseAction::Pass, 0, &mut vec![], &mut Script::default());
         prepared.confirmed(1);
-        let closes = |prepared: &mut Prepared| {
+        let closes = |prepared: &mut PreparedStatements| {
             let mut out = Vec::new();
             prepared.close_all(&mut out, &mut Script::default());
             out.windows(statement.name.len()).filter(|part| **part == *statement.name).count()
@@ -411,28 +411,29 @@ mod tests {
 
     /// What is prepared and closed on one connection, in rounds of which each answer is told.
     struct OneConnection {
-        prepared: Prepared,
+        prepared: PreparedStatements,
         statements: Statements,
     }
 
     impl OneConnection {
         fn new(count: usize) -> Self {
-            let prepared = Prepared::new(Limits { count, bytes: 100_000 });
+            let prepared = PreparedStatements::new(Limits { count, bytes: 100_000 });
             Self { prepared, statements: Statements::new(Limits { count: 100, bytes: 100_000 }) }
         }
 
         /// Appends a Parse, and whatever is closed for it.
         fn prepare(&mut self, text: &str, script: &mut Script) -> u64 {
             let statement = self.statements.known(text.as_bytes(), b"");
-            self.prepared.prepare(&statement, Fate::Swallow, 0, &mut Vec::new(), script);
+            self.prepared.prepare(&statement, ResponseAction::Swallow, 0, &mut Vec::new(), script);
             statement.number
         }
 
         /// Nothing of a round is done.
         fn leave_out(&mut self, mut script: Script) {
+            let prepared = &mut self.prepared;
             script.abandon(&mut |heard| match heard {
-                Heard::NotPrepared(number) => self.prepared.not_prepared(number),
-                Heard::Forgotten { number, left_out } => self.prepared.closed(number, left_out),
+                ServerEvent::NotPrepared(number) => prepared.not_prepared(number),
+                ServerEvent::Forgotten { number, left_out } => prepared.closed(number, left_out),
                 _ => {}
             });
         }

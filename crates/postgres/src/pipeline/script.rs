@@ -16,8 +16,8 @@ use wire::postgres::frame::{self, HEADER_BYTES as HEADER, Header};
 use wire::postgres::sqlstate;
 
 pub use copy::Admission;
-pub use expect::{Expect, Fate, Outcome, Why};
-pub use heard::Heard;
+pub use expect::{Expect, Outcome, ResponseAction, Why};
+pub use heard::ServerEvent;
 
 use copy::{Behind, CopyIn, Unsettled};
 
@@ -80,7 +80,7 @@ pub struct Unasked(pub char);
 impl Script {
     /// The script of one Query, whose answer the client hears.
     pub fn of_query() -> Self {
-        Self { expected: [Expect::Query(Fate::Pass)].into(), ..Self::default() }
+        Self { expected: [Expect::Query(ResponseAction::Pass)].into(), ..Self::default() }
     }
 
     /// Appends an answer that will come.
@@ -114,7 +114,7 @@ impl Script {
     }
 
     /// Answers what stands first and no server was asked.
-    pub fn answer_invented(&mut self, on: &mut impl FnMut(Heard<'_>)) {
+    pub fn answer_invented(&mut self, on: &mut impl FnMut(ServerEvent<'_>)) {
         if self.remaining == 0 {
             self.invent(on);
         }
@@ -167,7 +167,7 @@ impl Script {
     pub fn hear<'a>(
         &mut self,
         bytes: &'a [u8],
-        on: &mut impl FnMut(Heard<'a>),
+        on: &mut impl FnMut(ServerEvent<'a>),
     ) -> Result<usize, Unasked> {
         let mut at = 0;
         // What is passed on unchanged goes on in one piece.
@@ -213,12 +213,12 @@ impl Script {
     }
 
     /// Hands on what is there of the message that was heard last, or of several of its kind.
-    fn pass<'a>(&self, bytes: &'a [u8], on: &mut impl FnMut(Heard<'a>)) {
+    fn pass<'a>(&self, bytes: &'a [u8], on: &mut impl FnMut(ServerEvent<'a>)) {
         match self.passing {
             _ if bytes.is_empty() => {}
             Passing::Nobody => {}
-            Passing::Answer => on(Heard::Bytes(bytes)),
-            Passing::Aside => on(Heard::Aside(bytes)),
+            Passing::Answer => on(ServerEvent::Bytes(bytes)),
+            Passing::Aside => on(ServerEvent::Aside(bytes)),
         }
     }
 
@@ -228,11 +228,11 @@ impl Script {
     }
 
     /// Answers what no server was asked.
-    fn invent<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
+    fn invent<'a>(&mut self, on: &mut impl FnMut(ServerEvent<'a>)) {
         while let Some(answer) = self.expected.front() {
             let (message, names) = match answer {
-                Expect::Parse(Fate::Invent, _) => (&PARSE_COMPLETE[..], true),
-                Expect::Close(Fate::Invent) => (&CLOSE_COMPLETE[..], true),
+                Expect::Parse(ResponseAction::Invent, _) => (&PARSE_COMPLETE[..], true),
+                Expect::Close(ResponseAction::Invent) => (&CLOSE_COMPLETE[..], true),
                 Expect::Deallocate(message) => (*message, true),
                 Expect::Say(message) => (*message, false),
                 // No COPY reads it any more.
@@ -240,10 +240,10 @@ impl Script {
                 _ => return,
             };
             if !message.is_empty() {
-                on(Heard::Bytes(message));
+                on(ServerEvent::Bytes(message));
             }
             if names {
-                on(Heard::Name(Outcome::Done));
+                on(ServerEvent::Name(Outcome::Done));
             }
             self.expected.pop_front();
         }
@@ -254,15 +254,15 @@ impl Script {
         &mut self,
         tag: u8,
         body: &'a [u8],
-        on: &mut impl FnMut(Heard<'a>),
+        on: &mut impl FnMut(ServerEvent<'a>),
     ) -> Result<Passing, Unasked> {
-        let swallowed = self.expected.front() == Some(&Expect::Query(Fate::Swallow));
+        let swallowed = self.expected.front() == Some(&Expect::Query(ResponseAction::Swallow));
         if self.unsettled.is_some() && !matches!(tag, b'S' | b'A' | b'N' | b'Z') {
             self.settled_by_answer(on);
         }
         match tag {
             b'S' => {
-                on(Heard::Parameter(body));
+                on(ServerEvent::Parameter(body));
                 return Ok(if swallowed { Passing::Nobody } else { Passing::Aside });
             }
             b'A' => return Ok(Passing::Aside),
@@ -271,16 +271,16 @@ impl Script {
             b'Z' => return self.ready(body, on).map(Passing::answer),
             // It answers no question: the server ends the connection, and says why.
             b'E' if self.expected.is_empty() => {
-                on(Heard::Failed { body, swallowed });
+                on(ServerEvent::Failed { body, swallowed });
                 return Ok(Passing::Aside);
             }
             b'E' => {
                 let swallowed = swallowed || self.expected.front() == Some(&Expect::Settlement);
                 let refused = self.refused(body);
-                on(refused.map_or(Heard::Failed { body, swallowed }, Heard::Refused));
+                on(refused.map_or(ServerEvent::Failed { body, swallowed }, ServerEvent::Refused));
                 let is_point = self.is_of_point();
                 if is_point {
-                    on(Heard::PointFailed(body));
+                    on(ServerEvent::PointFailed(body));
                 }
                 self.failed(on);
                 return Ok(Passing::answer(!swallowed && !is_point && refused.is_none()));
@@ -291,7 +291,7 @@ impl Script {
             }
             b'C' => {
                 self.copy_completed(on)?;
-                on(Heard::Completed(body.strip_suffix(&[0]).unwrap_or(body)));
+                on(ServerEvent::Completed(body.strip_suffix(&[0]).unwrap_or(body)));
             }
             b'G' => self.copy_begins(on)?,
             // Of replication alone, which Weir does not offer.
@@ -303,7 +303,7 @@ impl Script {
             return Ok(Passing::Nobody);
         }
         if let (b'3', Some(Expect::Forget(number))) = (tag, self.expected.front()) {
-            on(Heard::Forgotten { number: *number, left_out: false });
+            on(ServerEvent::Forgotten { number: *number, left_out: false });
         }
         let passed = self.step(tag)?;
         if tag == b'1' {
@@ -318,25 +318,25 @@ impl Script {
         number: u64,
         tag: u8,
         body: &[u8],
-        on: &mut impl FnMut(Heard<'a>),
+        on: &mut impl FnMut(ServerEvent<'a>),
     ) -> Result<(), Unasked> {
         match tag {
             b't' => self.parameters = number_of(body),
             b'T' | b'n' => {
                 let columns = columns(body).ok_or(Unasked(char::from(tag)))?;
                 self.expected.pop_front();
-                on(Heard::Shape(number, self.parameters.rotate_left(1) ^ columns));
+                on(ServerEvent::Shape(number, self.parameters.rotate_left(1) ^ columns));
             }
             _ => return Err(Unasked(char::from(tag))),
         }
         Ok(())
     }
 
-    fn prepared<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
-        if let Some(Expect::Parse(fate, number)) = self.expected.pop_front() {
-            on(Heard::Prepared(number));
-            if fate == Fate::Pass {
-                on(Heard::Name(Outcome::Done));
+    fn prepared<'a>(&mut self, on: &mut impl FnMut(ServerEvent<'a>)) {
+        if let Some(Expect::Parse(action, number)) = self.expected.pop_front() {
+            on(ServerEvent::Prepared(number));
+            if action == ResponseAction::Pass {
+                on(ServerEvent::Name(Outcome::Done));
             }
         }
     }
@@ -351,7 +351,7 @@ impl Script {
     /// Whether what is answered is a point statement.
     fn is_of_point(&self) -> bool {
         let mut round = self.expected.iter().take_while(|answer| **answer != Expect::Sync);
-        round.any(|answer| *answer == Expect::Execute(Fate::Restore))
+        round.any(|answer| *answer == Expect::Execute(ResponseAction::Restore))
     }
 
     /// Whether the client hears a message, which is held against what is expected.
@@ -360,20 +360,20 @@ impl Script {
             return Err(Unasked(char::from(tag)));
         };
         let (fits, ends, passed) = match expected {
-            Expect::Query(fate) => {
+            Expect::Query(action) => {
                 self.begun = true;
-                (true, false, fate == Fate::Pass)
+                (true, false, action == ResponseAction::Pass)
             }
-            Expect::Parse(fate, _) => (tag == b'1', false, fate == Fate::Pass),
-            Expect::Bind(fate) => (tag == b'2', true, fate == Fate::Pass),
+            Expect::Parse(action, _) => (tag == b'1', false, action == ResponseAction::Pass),
+            Expect::Bind(action) => (tag == b'2', true, action == ResponseAction::Pass),
             Expect::DescribeStatement => (matches!(tag, b't' | b'T' | b'n'), tag != b't', true),
             Expect::DescribePortal => (matches!(tag, b'T' | b'n'), true, true),
-            Expect::Execute(fate) => (
+            Expect::Execute(action) => (
                 matches!(tag, b'D' | b'C' | b'I' | b's' | b'G' | b'H' | b'W' | b'd' | b'c'),
                 matches!(tag, b'C' | b'I' | b's'),
-                fate != Fate::Swallow,
+                action != ResponseAction::Swallow,
             ),
-            Expect::Close(fate) => (tag == b'3', true, fate == Fate::Pass),
+            Expect::Close(action) => (tag == b'3', true, action == ResponseAction::Pass),
             Expect::Forget(_) => (tag == b'3', true, false),
             Expect::Say(_)
             | Expect::Deallocate(_)
@@ -394,34 +394,38 @@ impl Script {
 
     /// A ReadyForQuery. One that nothing is due for is a fault: whatever follows it would be taken
     /// for another's.
-    fn ready<'a>(&mut self, body: &[u8], on: &mut impl FnMut(Heard<'a>)) -> Result<bool, Unasked> {
+    fn ready<'a>(
+        &mut self,
+        body: &[u8],
+        on: &mut impl FnMut(ServerEvent<'a>),
+    ) -> Result<bool, Unasked> {
         let status = body.first().copied().and_then(Status::of_byte).ok_or(Unasked('Z'))?;
         if self.copy.is_some() {
             return Err(Unasked('Z'));
         }
         let swallowed = match self.expected.front() {
             Some(Expect::Sync) => false,
-            Some(Expect::Query(fate)) if self.begun => *fate == Fate::Swallow,
+            Some(Expect::Query(action)) if self.begun => *action == ResponseAction::Swallow,
             _ => return self.ready_again(status, on),
         };
         self.expected.pop_front();
         self.begun = false;
-        on(Heard::Ready { status, swallowed });
+        on(ServerEvent::Ready { status, swallowed });
         Ok(!swallowed)
     }
 
     /// An error: the server leaves out everything up to Sync.
-    fn failed<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
+    fn failed<'a>(&mut self, on: &mut impl FnMut(ServerEvent<'a>)) {
         let copy = self.copy_failed();
         self.leave_out(on);
         if let Some((syncs, behind)) = copy {
             let skips = std::mem::take(&mut self.skipping);
             self.unsettled = Some(Unsettled::of(syncs, behind, skips));
-            on(Heard::Unsettled { for_good: behind == Behind::Unknown });
+            on(ServerEvent::Unsettled { for_good: behind == Behind::Unknown });
         }
     }
 
-    fn leave_out<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
+    fn leave_out<'a>(&mut self, on: &mut impl FnMut(ServerEvent<'a>)) {
         match self.expected.front() {
             Some(Expect::Query(_)) => {
                 self.begun = true;
@@ -441,7 +445,7 @@ impl Script {
     }
 
     /// Nothing of it will be heard: what was asked is asked again, or the server is gone.
-    pub fn abandon<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
+    pub fn abandon<'a>(&mut self, on: &mut impl FnMut(ServerEvent<'a>)) {
         self.expected.drain(..).for_each(|answer| answer.left_out(Outcome::LeftOut, on));
         self.clear();
     }
@@ -460,10 +464,10 @@ impl Script {
     pub fn is_plain(&self) -> bool {
         self.expected.iter().all(|answer| match answer {
             Expect::Parse(..) | Expect::Shape(_) | Expect::Refuse(_) | Expect::Forget(_) => false,
-            Expect::Bind(fate)
-            | Expect::Execute(fate)
-            | Expect::Close(fate)
-            | Expect::Query(fate) => *fate == Fate::Pass,
+            Expect::Bind(action)
+            | Expect::Execute(action)
+            | Expect::Close(action)
+            | Expect::Query(action) => *action == ResponseAction::Pass,
             _ => true,
         })
     }

@@ -18,16 +18,16 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
         let mut invented = false;
         let fails = failing == Some(n) && !matches!(answer, Expect::Sync) && !skipping;
         let fails = fails
-            && !matches!(answer, Expect::Parse(Fate::Invent, _))
+            && !matches!(answer, Expect::Parse(ResponseAction::Invent, _))
             && !matches!(answer, Expect::Close(_) | Expect::Forget(_) | Expect::Say(_));
         if fails {
             Refusal::error("42601", "no").encode(&mut part);
         }
         match answer {
             _ if fails && !end => skipping = true,
-            Expect::Parse(fate, _) => {
+            Expect::Parse(action, _) => {
                 backend::put_parse_complete(&mut part);
-                invented = *fate == Fate::Invent;
+                invented = *action == ResponseAction::Invent;
             }
             Expect::Bind(_) => backend::put_bind_complete(&mut part),
             Expect::DescribeStatement | Expect::Shape(_) => {
@@ -39,9 +39,9 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
                 part.extend_from_slice(b"D\0\0\0\x0c\0\x01\0\0\0\x02ok");
                 backend::put_command_complete(&mut part, "SELECT 1");
             }
-            Expect::Close(fate) => {
+            Expect::Close(action) => {
                 backend::put_close_complete(&mut part);
-                invented = *fate == Fate::Invent;
+                invented = *action == ResponseAction::Invent;
             }
             Expect::Forget(_) => backend::put_close_complete(&mut part),
             Expect::Say(message) | Expect::Deallocate(message) => {
@@ -79,33 +79,37 @@ fn conversation(expected: &[Expect], failing: Option<usize>) -> (Vec<u8>, Vec<u8
 fn is_swallowed(answer: &Expect) -> bool {
     matches!(
         answer,
-        Expect::Parse(Fate::Swallow, _)
-            | Expect::Bind(Fate::Swallow)
-            | Expect::Execute(Fate::Swallow)
-            | Expect::Close(Fate::Swallow)
-            | Expect::Query(Fate::Swallow)
+        Expect::Parse(ResponseAction::Swallow, _)
+            | Expect::Bind(ResponseAction::Swallow)
+            | Expect::Execute(ResponseAction::Swallow)
+            | Expect::Close(ResponseAction::Swallow)
+            | Expect::Query(ResponseAction::Swallow)
             | Expect::Forget(_)
             | Expect::Shape(_)
     )
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
-    prop_oneof![Just(Fate::Pass), Just(Fate::Swallow), Just(Fate::Invent)]
+fn action() -> impl Strategy<Value = ResponseAction> {
+    prop_oneof![
+        Just(ResponseAction::Pass),
+        Just(ResponseAction::Swallow),
+        Just(ResponseAction::Invent)
+    ]
 }
 
 fn extended() -> impl Strategy<Value = Vec<Expect>> {
     let one = prop_oneof![
-        (fate(), 1..5_u64).prop_map(|(fate, n)| Expect::Parse(fate, n)),
-        Just(Expect::Bind(Fate::Pass)),
-        Just(Expect::Bind(Fate::Swallow)),
+        (action(), 1..5_u64).prop_map(|(action, n)| Expect::Parse(action, n)),
+        Just(Expect::Bind(ResponseAction::Pass)),
+        Just(Expect::Bind(ResponseAction::Swallow)),
         (1..5_u64).prop_map(Expect::Forget),
         Just(Expect::DescribeStatement),
         Just(Expect::DescribePortal),
-        Just(Expect::Execute(Fate::Pass)),
-        Just(Expect::Execute(Fate::Swallow)),
+        Just(Expect::Execute(ResponseAction::Pass)),
+        Just(Expect::Execute(ResponseAction::Swallow)),
         Just(Expect::Shape(1)),
         Just(Expect::Say(b"C\0\0\0\x0bLISTEN\0")),
-        fate().prop_map(Expect::Close),
+        action().prop_map(Expect::Close),
     ];
     proptest::collection::vec(one, 0..8).prop_map(|mut round| {
         round.push(Expect::Sync);
@@ -114,8 +118,8 @@ fn extended() -> impl Strategy<Value = Vec<Expect>> {
 }
 
 fn rounds() -> impl Strategy<Value = Vec<Expect>> {
-    let query =
-        prop_oneof![Just(Fate::Pass), Just(Fate::Swallow)].prop_map(|f| vec![Expect::Query(f)]);
+    let query = prop_oneof![Just(ResponseAction::Pass), Just(ResponseAction::Swallow)]
+        .prop_map(|f| vec![Expect::Query(f)]);
     proptest::collection::vec(prop_oneof![3 => extended(), 1 => query], 1..5)
         .prop_map(|rounds| rounds.concat())
 }
@@ -137,7 +141,7 @@ proptest! {
             at = to;
             let bytes = std::mem::take(&mut rest);
             let taken = script.hear(&bytes, &mut |piece| {
-                if let Heard::Bytes(bytes) = piece {
+                if let ServerEvent::Bytes(bytes) = piece {
                     heard.extend_from_slice(bytes);
                 }
             });
@@ -173,7 +177,7 @@ fn what_nobody_asked_for_is_a_fault() {
 #[test]
 fn rows_are_passed_on_in_one_piece() {
     let mut script = Script::default();
-    script.expect(Expect::Query(Fate::Pass));
+    script.expect(Expect::Query(ResponseAction::Pass));
     let mut said = Vec::new();
     wire::postgres::message(&mut said, b'T', |out| out.extend_from_slice(&[0, 0]));
     for _ in 0..100 {
@@ -184,7 +188,7 @@ fn rows_are_passed_on_in_one_piece() {
     backend::put_ready_for_query(&mut said, Status::Idle);
     let mut pieces = Vec::new();
     let taken = script.hear(&said, &mut |heard| {
-        if let Heard::Bytes(piece) = heard {
+        if let ServerEvent::Bytes(piece) = heard {
             pieces.push(piece);
         }
     });
@@ -213,9 +217,9 @@ fn what_answers_nothing_is_no_answer_wherever_it_is_cut() {
         for cut in 0..said.len() {
             let mut script = Script::of_query();
             let (mut heard, mut beside) = (Vec::new(), Vec::new());
-            let mut note = |heard_now: Heard<'_>| match heard_now {
-                Heard::Bytes(bytes) => heard.extend_from_slice(bytes),
-                Heard::Aside(bytes) => beside.extend_from_slice(bytes),
+            let mut note = |heard_now: ServerEvent<'_>| match heard_now {
+                ServerEvent::Bytes(bytes) => heard.extend_from_slice(bytes),
+                ServerEvent::Aside(bytes) => beside.extend_from_slice(bytes),
                 _ => {}
             };
             let taken = script.hear(&said[..cut], &mut note).unwrap();
@@ -228,8 +232,8 @@ fn what_answers_nothing_is_no_answer_wherever_it_is_cut() {
     let said = [&notified[..], &crash, &answer].concat();
     let (mut heard, mut beside) = (Vec::new(), Vec::new());
     let taken = Script::of_query().hear(&said, &mut |heard_now| match heard_now {
-        Heard::Bytes(bytes) => heard.extend_from_slice(bytes),
-        Heard::Aside(bytes) => beside.extend_from_slice(bytes),
+        ServerEvent::Bytes(bytes) => heard.extend_from_slice(bytes),
+        ServerEvent::Aside(bytes) => beside.extend_from_slice(bytes),
         _ => {}
     });
     assert_eq!(taken, Ok(said.len()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::patience::setting_duration;
-use super::told::Told;
+use super::told::ClientParameters;
 use crate::backends::Backend;
 use crate::batches::Batches;
 use crate::lanes::Group;
@@ -18,7 +18,7 @@ pub(super) struct Environment {
     /// What the client has set, at its start and since.
     pub settings: SessionSettings,
     /// What the client was told of its settings.
-    pub told: Told,
+    pub told: ClientParameters,
     /// What applies the settings to a server connection that has none.
     pub applied: Applied,
     /// How the servers read this session's text.
@@ -38,10 +38,10 @@ pub(super) struct Environment {
 impl Environment {
     /// Of a session that begins with these settings, of which its client was told nothing yet.
     pub fn new(settings: SessionSettings) -> Self {
-        Self::of(settings, Told::default())
+        Self::of(settings, ClientParameters::default())
     }
 
-    fn of(mut settings: SessionSettings, told: Told) -> Self {
+    fn of(mut settings: SessionSettings, told: ClientParameters) -> Self {
         let applied = settings.applied();
         Self {
             scope: settings.scope(&told.begun),
@@ -58,7 +58,7 @@ impl Environment {
 
     /// The client is told at its login what servers report under its settings.
     pub fn begins_with(&mut self, reported: Rc<Reported>) {
-        *self = Self::of(std::mem::take(&mut self.settings), Told::new(reported));
+        *self = Self::of(std::mem::take(&mut self.settings), ClientParameters::new(reported));
     }
 
     /// The settings may have changed: what follows from them does as well.

@@ -8,7 +8,7 @@ use tokio::task::spawn_local;
 use wire::postgres::{Refusal, Severity, sqlstate};
 
 use super::{End, Session};
-use crate::backends::{Ask, Backend, Standing};
+use crate::backends::{Ask, Backend, BackendState};
 use crate::client::{CalledOff, Client, Target};
 use crate::connection::{Key, RefusedSetting, ServerState};
 use crate::lanes::RequestUnderWay;
@@ -291,8 +291,8 @@ pub(super) async fn waits_for<T>(
 /// Whether statements may go to a backend.
 pub(super) fn serves(backend: &Backend, read: bool) -> bool {
     match backend.standing() {
-        Standing::Primary => true,
-        Standing::Replica => read,
+        BackendState::Primary => true,
+        BackendState::Replica => read,
         _ => false,
     }
 }

@@ -50,7 +50,7 @@ use crate::pipeline::settings::SessionSettings;
 use crate::pipeline::summary::is_unsure;
 use crate::plan::Plan;
 use crate::settings::{Mode, Route};
-use crate::worker::{Front, SessionTarget, UnconfirmedCommit};
+use crate::worker::{SessionTarget, UnconfirmedCommit, WorkerContext};
 use ahead::RoundsAhead;
 use begin::Begun;
 use environment::Environment;
@@ -93,7 +93,7 @@ impl End {
 /// What is known of a session.
 pub struct Session {
     options: Options,
-    front: Rc<Front>,
+    front: Rc<WorkerContext>,
     /// Of those that share transactions.
     lines: Rc<Lines>,
     client: Rc<Client>,

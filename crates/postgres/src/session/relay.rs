@@ -18,9 +18,9 @@ use std::time::Instant;
 use wire::postgres::backend::Status;
 
 use super::{End, Session};
-use crate::backends::Standing;
+use crate::backends::BackendState;
 use crate::connection::Connection;
-use crate::pipeline::compose::{Composer, Found};
+use crate::pipeline::compose::{Composer, StatementUse};
 use crate::pipeline::lease::incoming::ClientStream;
 use crate::pipeline::lease::machine::Lease;
 use crate::pipeline::lease::restore::RestoreStep;
@@ -174,7 +174,7 @@ impl Session {
             changes: self.database.changes(),
             has_failed: server.status == Status::Failed,
             may_have_failed: false,
-            found: Found::default(),
+            found: StatementUse::default(),
         };
         composer.own(sql.as_bytes(), &mut server.out, &mut server.script);
         self.database.count_found(&composer.found);
@@ -183,7 +183,8 @@ impl Session {
     /// The round, where a replica is to answer it and the primary could as well.
     fn replayable(&self, server: &Connection, round: &mut Round) -> Option<Round> {
         let only_there = self.route == Some(Route::Replica) || self.pinned || self.begun.is_some();
-        if only_there || server.backend.standing() != Standing::Replica || !self.is_read(round) {
+        if only_there || server.backend.standing() != BackendState::Replica || !self.is_read(round)
+        {
             return None;
         }
         Some(round.clone())
@@ -195,7 +196,7 @@ impl Session {
         if relay.lease.is_pinned
             && self.options.mode == Mode::Transaction
             && self.route != Some(Route::Replica)
-            && server.backend.standing() != Standing::Primary
+            && server.backend.standing() != BackendState::Primary
         {
             relay.lease.is_pinned = false;
             server.broken = true;

@@ -13,10 +13,10 @@ use super::way::RoundPath;
 use super::{End, Session};
 use crate::client::{Again, CalledOff, Repeat};
 use crate::lanes::{Editing, Group, Lane, Needs, Picked, ReplyProgress, Ticket};
-use crate::pipeline::compose::{Composer, Found, Holds};
+use crate::pipeline::compose::{Composer, Holds, StatementUse};
 use crate::pipeline::names::{Names, name_in};
 use crate::pipeline::round::{Round, messages};
-use crate::pipeline::script::{Fate, Script};
+use crate::pipeline::script::{ResponseAction, Script};
 use crate::plan::Plan;
 use crate::worker::Draft;
 
@@ -247,7 +247,7 @@ impl Session {
             changes: self.database.changes(),
             has_failed: false,
             may_have_failed: false,
-            found: Found::default(),
+            found: StatementUse::default(),
         };
         if !is_point
             && !composer.names.are_since(composer.changes)
@@ -257,13 +257,13 @@ impl Session {
             return None;
         }
         let composed = if is_point {
-            composer.point(lifted, true, Fate::Pass, out, script);
+            composer.point(lifted, true, ResponseAction::Pass, out, script);
             composer.sync(out, script);
             Ok(())
         } else {
             composer.extended(round.bytes(), out, script)
         };
-        let Found { needed, parsed, is_refused, .. } = composer.found;
+        let StatementUse { needed, parsed, is_refused, .. } = composer.found;
         self.database.count_found(&composer.found);
         let needs = needed.filter(|_| !is_refused).map(|number| Needs { number, parsed });
         let edits = self.begun.is_some() || !script.is_plain();

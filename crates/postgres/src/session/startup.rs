@@ -30,7 +30,7 @@ use crate::console::Seat;
 use crate::door::ClientEvidence;
 use crate::server::ALPN;
 use crate::settings::TlsSettings;
-use crate::worker::Front;
+use crate::worker::WorkerContext;
 
 /// PostgreSQL's own limit of a startup packet (`MAX_STARTUP_PACKET_LENGTH`).
 const PACKET_MAX: usize = 10_000;
@@ -411,7 +411,7 @@ impl Entrance {
 
 /// A client that is counted as one, until it is known that there will be no session.
 struct Registration {
-    front: Rc<Front>,
+    front: Rc<WorkerContext>,
     client: Option<i32>,
 }
 

@@ -22,8 +22,8 @@ use crate::batches::Lines;
 use crate::database::tests::LOOKED_UP;
 use crate::metrics::Metrics;
 use crate::pipeline::round::tests::MADE;
-use crate::shared::Shared;
-use crate::worker::Front;
+use crate::shared::GatewayContext;
+use crate::worker::WorkerContext;
 
 /// What counts the rounds that go one way.
 type WayCounter = fn(&Metrics) -> &Counter;
@@ -31,7 +31,7 @@ type WayCounter = fn(&Metrics) -> &Counter;
 /// A gateway of one worker in front of a server.
 struct Gateway {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<GatewayContext>,
     /// Has the worker's thread say what it has counted since it was asked last.
     asks: UnboundedSender<mpsc::Sender<(u32, u32)>>,
     _workers: Workers,
@@ -51,7 +51,7 @@ impl Gateway {
         ));
         let registry = Registry::new();
         let control = runtime.handle().clone();
-        let shared = Shared::open(settings.unwrap(), None, &registry, control).unwrap();
+        let shared = GatewayContext::open(settings.unwrap(), None, &registry, control).unwrap();
         let listeners = flow::tcp::bind("127.0.0.1:0".parse().unwrap(), 1).unwrap();
         let address = listeners[0].address();
         let never = units::Duration::from_secs(0);
@@ -62,7 +62,7 @@ impl Gateway {
         let of_worker = shared.clone();
         let body = move |worker: flow::Worker| async move {
             let Some((listeners, mut asked)) = given.lock().unwrap().take() else { return };
-            let lines = Lines::new(Front::new(of_worker, worker.clone(), CLIENT_BYTES));
+            let lines = Lines::new(WorkerContext::new(of_worker, worker.clone(), CLIENT_BYTES));
             let mut serving = Serving::new(&worker);
             serving.tcp(listeners, &endpoint, move |stream, peer| {
                 startup::serve(lines.clone(), stream, Some(peer))

@@ -13,7 +13,7 @@ use crate::pipeline::settings::Reported;
 
 /// What a client has been told of its settings.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ClientParameters {
     /// What the client was told at its login.
     pub begun: Rc<Reported>,
     /// What differs from that by now.
@@ -22,7 +22,7 @@ pub struct Told {
     in_doubt: bool,
 }
 
-impl Told {
+impl ClientParameters {
     /// Of a client that is told these at its login.
     pub fn new(begun: Rc<Reported>) -> Self {
         Self { begun, ..Self::default() }
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_client_hears_once_what_does_not_hold_any_more() {
         let settings = |zone: &str| vec![("TimeZone".into(), zone.into())];
-        let mut told = Told::new(Rc::new(settings("UTC")));
+        let mut told = ClientParameters::new(Rc::new(settings("UTC")));
         told.note("TimeZone", "Asia/Tokyo");
         let mut corrected = |holding: &str| {
             let mut out = Vec::new();

@@ -15,16 +15,16 @@ use super::Cidr;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum From {
-    /// Any way.
+    /// A Unix socket, or TCP with TLS or without.
     #[default]
     Any,
-    /// A Unix socket.
+    /// A Unix socket, as `local` of `pg_hba.conf`.
     Local,
     /// TCP, with TLS or without.
     Host,
-    /// TCP with TLS.
+    /// TCP, only with TLS.
     Hostssl,
-    /// TCP without TLS.
+    /// TCP, only without TLS.
     Hostnossl,
 }
 

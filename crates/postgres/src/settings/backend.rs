@@ -27,7 +27,7 @@ pub enum Role {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsMode {
-    /// In the clear.
+    /// Without TLS: everything is sent in the clear.
     Disable,
     /// TLS where the server takes it, and nothing is checked.
     #[default]
@@ -40,7 +40,8 @@ pub enum TlsMode {
     VerifyFull,
 }
 
-/// How TLS begins.
+/// How TLS begins on a connection to a backend. The words are those of PostgreSQL's
+/// `sslnegotiation`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsNegotiation {

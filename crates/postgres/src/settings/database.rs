@@ -37,7 +37,7 @@ pub struct DatabaseSettings {
     /// `{ timezone = "UTC" }`. A client's own come before them.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// `session` or `transaction`.
+    /// When clients of this database give up their server connections: `session` or `transaction`.
     #[serde(default)]
     pub mode: Option<Mode>,
     /// Whether proven reads may share server connections.
@@ -49,7 +49,7 @@ pub struct DatabaseSettings {
     /// Where statements go: `auto`, `primary` or `replica`.
     #[serde(default)]
     pub route: Option<Route>,
-    /// `session`, `eventual` or `primary`.
+    /// How new what clients of this database read must be: `session`, `eventual` or `primary`.
     #[serde(default)]
     pub consistency: Option<Consistency>,
     /// What the answer to commits waits for: `own` or `shared`.
@@ -71,10 +71,12 @@ pub struct DatabaseSettings {
     /// Client connections at once to this database; 0 is without limit.
     #[serde(default)]
     pub max_connections: Option<usize>,
-    /// As in `[postgres.pool]`.
+    /// How old a server connection of this database may become, in place of `max-age` of
+    /// `[postgres.pool]`.
     #[serde(default)]
     pub max_age: Option<Duration>,
-    /// As in `[postgres.timeouts]`.
+    /// How long a statement may wait for a server connection of this database, in place of
+    /// `query-wait` of `[postgres.timeouts]`.
     #[serde(default)]
     pub query_wait: Option<Duration>,
 }

@@ -23,7 +23,7 @@ pub struct UserSettings {
     /// A file whose first line is the password or verifier; read at start and at each reload.
     #[serde(default)]
     pub password_file: Option<PathBuf>,
-    /// `session` or `transaction`.
+    /// When this user's clients give up their server connections: `session` or `transaction`.
     #[serde(default)]
     pub mode: Option<Mode>,
     /// Whether this user's proven reads may share server connections.
@@ -48,19 +48,23 @@ pub struct UserSettings {
     /// Client connections at once of this user; 0 is without limit.
     #[serde(default)]
     pub max_connections: Option<usize>,
-    /// As in `[postgres.timeouts]`.
+    /// How long a statement of this user may wait for a server connection, in place of
+    /// `query-wait` of `[postgres.timeouts]`.
     #[serde(default)]
     pub query_wait: Option<Duration>,
-    /// As in `[postgres.timeouts]`.
+    /// How long a statement of this user may run, in place of `query` of `[postgres.timeouts]`.
     #[serde(default)]
     pub query: Option<Duration>,
-    /// As in `[postgres.timeouts]`.
+    /// How long a transaction of this user may be open, in place of `transaction` of
+    /// `[postgres.timeouts]`.
     #[serde(default)]
     pub transaction: Option<Duration>,
-    /// As in `[postgres.timeouts]`.
+    /// How long a client of this user may leave a transaction without a statement, in place of
+    /// `idle-in-transaction` of `[postgres.timeouts]`.
     #[serde(default)]
     pub idle_in_transaction: Option<Duration>,
-    /// As in `[postgres.timeouts]`.
+    /// How long a client of this user may be connected without a statement, outside a transaction,
+    /// in place of `idle` of `[postgres.timeouts]`.
     #[serde(default)]
     pub idle: Option<Duration>,
 }

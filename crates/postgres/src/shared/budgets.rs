@@ -10,7 +10,7 @@ use flow::pool::Budget;
 use parking_lot::Mutex;
 use wire::postgres::{Refusal, sqlstate};
 
-use super::Shared;
+use super::GatewayContext;
 use crate::connection::Key;
 use crate::settings::Settings;
 
@@ -94,7 +94,7 @@ impl Admitted {
     }
 }
 
-impl Shared {
+impl GatewayContext {
     /// A place for a client among those of its user and of its database.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl Budgets {
     }
 }
 
-impl Shared {
+impl GatewayContext {
     /// The limits that a server connection counts towards.
     pub(crate) fn budgets(&self, key: &Key) -> Vec<Budget> {
         self.budgets.of(key, &self.settings())

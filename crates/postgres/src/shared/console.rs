@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 
-use super::{Call, Shared};
+use super::{Call, GatewayContext};
 use crate::backends::BackendStatus;
 use crate::connection::ServerState;
 use crate::console::{
@@ -57,7 +57,7 @@ pub enum Order {
     Kill(Option<String>),
 }
 
-impl Shared {
+impl GatewayContext {
     /// Whether no connection to a database (by its name there) is to be lent.
     pub(crate) fn is_paused(&self, database: &str) -> bool {
         if !self.operated.any.load(Ordering::Relaxed) {

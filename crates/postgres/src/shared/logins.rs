@@ -9,7 +9,7 @@ use flow::logins::slowing::{LoginSource, Slowing};
 use flow::logins::turns::Turns;
 use wire::postgres::Refusal;
 
-use super::Shared;
+use super::GatewayContext;
 use crate::auth::{Derivation, KeyCache, Keys};
 use crate::door::{Door, DoorError, Doors, Salts};
 use crate::settings::Settings;
@@ -46,7 +46,7 @@ impl Logins {
     }
 }
 
-impl Shared {
+impl GatewayContext {
     /// What a client from there has to show.
     pub(crate) async fn door(
         &self,

@@ -5,20 +5,20 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use watch::metrics::Registry;
 
-use super::{Call, Order, Shared};
+use super::{Call, GatewayContext, Order};
 use crate::console::{Action, ActionError, Snapshot};
 
 /// What is shared with a worker that does what a test has it do.
-fn shared() -> (Arc<Shared>, mpsc::Receiver<Call>) {
+fn shared() -> (Arc<GatewayContext>, mpsc::Receiver<Call>) {
     let text = "[[backend]]\nname = \"a\"\nurl = \"postgresql://127.0.0.1:1\"";
     let control = tokio::runtime::Handle::current();
     let settings = toml::from_str(text).unwrap();
-    let shared = Shared::open(settings, None, &Registry::new(), control).unwrap();
+    let shared = GatewayContext::open(settings, None, &Registry::new(), control).unwrap();
     let calls = shared.calls.attend(0);
     (shared, calls)
 }
 
-fn told(shared: &Arc<Shared>, action: Action) -> JoinHandle<Result<(), ActionError>> {
+fn told(shared: &Arc<GatewayContext>, action: Action) -> JoinHandle<Result<(), ActionError>> {
     let shared = shared.clone();
     tokio::spawn(async move { shared.act(&action).await })
 }

@@ -5,9 +5,9 @@
 //! pools. While it is not there commits are the server's own. When it ends, whoever waits for a
 //! mark on it hears that the outcome is unknown.
 //!
-//! The one path: [`Front::share_commit`] says whether a transaction may commit without waiting,
-//! before its commit is sent; [`SharedCommit::hold`] is for its answer, once ReadyForQuery was
-//! read; [`UnconfirmedCommit::confirmed`] waits for the mark.
+//! The one path: [`WorkerContext::share_commit`] says whether a transaction may commit without
+//! waiting, before its commit is sent; [`SharedCommit::hold`] is for its answer, once ReadyForQuery
+//! was read; [`UnconfirmedCommit::confirmed`] waits for the mark.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use tokio::task::spawn_local;
 use wire::postgres::backend::tag;
 use wire::postgres::{Refusal, frontend, sqlstate};
 
-use super::Front;
+use super::WorkerContext;
 use crate::backends::{Backend, Backends};
 use crate::commit::facts::{self, CommitFacts, ServerProcess};
 use crate::commit::level::CommitLevel;
@@ -116,7 +116,7 @@ pub struct SharedCommit {
 #[derive(Debug)]
 pub struct UnconfirmedCommit(oneshot::Receiver<ConfirmedCommit>);
 
-impl Front {
+impl WorkerContext {
     /// Whether the next commit on this connection need not wait, because a mark is sent behind it.
     /// `is_alone`: nobody else is about to commit; where nobody waits for a connection either, it
     /// waits for itself, which takes one request less. Reads the clock once for each commit, to
@@ -130,7 +130,12 @@ impl Front {
 }
 
 impl CommitLines {
-    fn line(&self, front: &Front, backend: &Arc<Backend>, level: CommitLevel) -> Rc<CommitLine> {
+    fn line(
+        &self,
+        front: &WorkerContext,
+        backend: &Arc<Backend>,
+        level: CommitLevel,
+    ) -> Rc<CommitLine> {
         match self.0.borrow_mut().entry((backend.number(), level)) {
             Entry::Occupied(known) => known.get().clone(),
             Entry::Vacant(new) => {

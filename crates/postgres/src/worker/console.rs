@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use wire::postgres::{Refusal, sqlstate};
 
-use super::Front;
+use super::WorkerContext;
 use crate::client::{About, Client};
 use crate::connection::{Connection, Record, ServerState};
 use crate::console::{ClientRow, ClientState, LaneRow, MemoryRow, PoolRow, ServerRow, Snapshot};
@@ -23,7 +23,7 @@ fn moment(at: Instant) -> SystemTime {
 
 type Pools = HashMap<(String, String), PoolRow>;
 
-impl Front {
+impl WorkerContext {
     /// What this worker has; `clients`: every client, too.
     pub(super) fn snapshot(&self, clients: bool) -> Snapshot {
         let mut pools = Pools::new();

@@ -4,8 +4,8 @@
 //! are equal to it. One connection is leased for all of them, and is a lane while it has their
 //! requests: what is equal there is sent once.
 //!
-//! The one path: [`Front::fly`] waits for what `depart` gets; whoever comes after that begins
-//! another flight.
+//! The one path: [`WorkerContext::fly`] waits for what `depart` gets; whoever comes after that
+//! begins another flight.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use tokio::task::{AbortHandle, spawn_local};
 
 use super::lanes::pool_key;
 use super::opening::{LaneKind, LaneOpener};
-use super::{Front, LeaseError, Leased, give_back};
+use super::{LeaseError, Leased, WorkerContext, give_back};
 use crate::client::Client;
 use crate::lanes::{Group, Key, Lane, is_to_cancel};
 use crate::pipeline::round::Round;
@@ -89,12 +89,12 @@ pub(super) struct Flights {
 
 /// A place in a flight.
 pub struct Seat {
-    front: Rc<Front>,
+    front: Rc<WorkerContext>,
     key: FlightKey,
     flight: Rc<Flight>,
 }
 
-impl Front {
+impl WorkerContext {
     /// Waits with equal reads for a server connection that these lanes could have.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use flow::pool::Figures;
 
 use super::servers::{pool_settings, some};
-use super::{Front, MAKE_WAY};
+use super::{MAKE_WAY, WorkerContext};
 use crate::backends::Backend;
 use crate::connection::Key;
 use crate::lanes::{self, Group};
@@ -17,7 +17,7 @@ const HEAD_LIMIT: Duration = Duration::from_millis(100);
 /// limit of statements is set.
 pub const HUNG: Duration = Duration::from_secs(60);
 
-impl Front {
+impl WorkerContext {
     /// Whether a group may have one more lane: lanes of all settings together leave half of the
     /// pool to leases. Where they do not, one that nobody uses makes room for the next attempt.
     pub(super) fn has_room_for_lane(&self, group: &Rc<Group>, now: Instant) -> bool {

@@ -12,14 +12,14 @@ use flow::lanes::{self, LaneParts, NotOpened};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wire::postgres::Refusal;
 
-use super::{Front, Leased, limits};
-use crate::backends::Standing;
+use super::{Leased, WorkerContext, limits};
+use crate::backends::BackendState;
 use crate::connection::ServerState;
 use crate::lanes::{Attendant, Group, Lane, LaneServer, Norm, Replies, Ticket};
-use crate::pipeline::prepared::Prepared;
+use crate::pipeline::prepared::PreparedStatements;
 use crate::pipeline::settings::strings_of;
 
-impl Front {
+impl WorkerContext {
     /// Opens another lane of a group, away from whoever wants it.
     pub fn open_lane(&self, group: &Rc<Group>) {
         let (Some(front), group) = (self.me.upgrade(), group.clone()) else { return };
@@ -38,7 +38,7 @@ pub(super) enum LaneKind {
 
 /// Opens one lane of a group. It keeps the lease, so a lane counts as one connection of the pool.
 pub(super) struct LaneOpener {
-    front: Rc<Front>,
+    front: Rc<WorkerContext>,
     group: Rc<Group>,
     kind: LaneKind,
     /// The lane, once it is there.
@@ -84,7 +84,7 @@ impl lanes::Opener for LaneOpener {
 }
 
 impl LaneOpener {
-    pub(super) fn new(front: Rc<Front>, group: Rc<Group>, kind: LaneKind) -> Self {
+    pub(super) fn new(front: Rc<WorkerContext>, group: Rc<Group>, kind: LaneKind) -> Self {
         Self { front, group, kind, lane: Rc::default() }
     }
 
@@ -100,7 +100,7 @@ impl LaneOpener {
             ..flow::lane::Limits::default()
         };
         // What the connection has prepared for those who leased it is there under the same names.
-        let none = Prepared::new(limits::of_connection(&settings));
+        let none = PreparedStatements::new(limits::of_connection(&settings));
         let prepared = std::mem::replace(&mut leased.prepared, none);
         let known = Rc::new(self.known(&leased, prepared));
         leased.record.is_now(ServerState::Lane);
@@ -126,7 +126,7 @@ impl LaneOpener {
     }
 
     /// What is known of the server at the end of a connection.
-    fn known(&self, leased: &Leased, prepared: Prepared) -> LaneServer {
+    fn known(&self, leased: &Leased, prepared: PreparedStatements) -> LaneServer {
         let (front, group) = (&self.front, &self.group);
         let times = front.latencies(&group.backend);
         let (latencies, norm) = match self.kind {
@@ -144,7 +144,7 @@ impl LaneOpener {
             heard: Cell::new(Instant::now()),
             norm,
             slow: front.slow.clone(),
-            is_replica: group.backend.standing() != Standing::Primary,
+            is_replica: group.backend.standing() != BackendState::Primary,
             strings: strings_of(&leased.reported),
             cancelled: Cell::new(false),
             is_doubtful: Cell::new(false),

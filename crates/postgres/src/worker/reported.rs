@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use wire::postgres::Refusal;
 
-use super::{Front, LeaseError, give_back};
+use super::{LeaseError, WorkerContext, give_back};
 use crate::backends::Login;
 use crate::connection::{Key, ServerState};
 use crate::pipeline::settings::Reported;
@@ -69,7 +69,7 @@ impl ReportCache {
     }
 }
 
-impl Front {
+impl WorkerContext {
     /// The settings that a server reports to sessions like this one.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use flow::pool::{self, Budget, OpenError, Opener};
 use wire::postgres::{Refusal, sqlstate};
 
-use super::{Front, limits};
+use super::{WorkerContext, limits};
 use crate::auth::Credentials;
 use crate::backends::{Backend, ClientLogin};
 use crate::commit::facts::{self, CommitFacts};
@@ -17,23 +17,23 @@ use crate::connection::{Connection, Key, OpeningState, Record};
 use crate::lanes::Need;
 use crate::server::{AskLimits, Conversation, DialError, Dialled, Identity, QueryError, dial};
 use crate::settings::Settings;
-use crate::shared::Shared;
+use crate::shared::GatewayContext;
 
 /// More than any server says of its commits.
 const FACTS_BYTES_MAX: usize = 4096;
 
 /// Opens server connections for the pool.
 pub struct Servers {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<GatewayContext>,
     /// What users have logged in with last.
     pub(super) credentials: RefCell<ClientCredentials>,
     /// Whose lanes have some of the connections.
-    pub(super) front: RefCell<Weak<Front>>,
+    pub(super) front: RefCell<Weak<WorkerContext>>,
     records: RefCell<Vec<Weak<Record>>>,
 }
 
 impl Servers {
-    pub(super) fn new(shared: Arc<Shared>) -> Rc<Self> {
+    pub(super) fn new(shared: Arc<GatewayContext>) -> Rc<Self> {
         let (credentials, records) = (RefCell::default(), RefCell::default());
         Rc::new(Self { shared, credentials, front: RefCell::new(Weak::new()), records })
     }

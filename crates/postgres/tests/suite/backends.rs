@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::units::{Duration as Span, Size};
 use ::watch::metrics::Registry;
-use postgres::backends::{Ask, Backends, LastWrite, NoPrimary, Standing};
+use postgres::backends::{Ask, BackendState, Backends, LastWrite, NoPrimary};
 use postgres::settings::{BackendSettings, Consistency, Route, Settings, TwoPrimaries};
 use rig::postgres::{Auth, Cluster, PASSWORD, Setup};
 use rig::wait;
@@ -44,12 +44,12 @@ fn watched(clusters: &[&Cluster], change: impl FnOnce(&mut Settings)) -> Watched
 }
 
 impl Watched {
-    fn standings(&self) -> Vec<Standing> {
+    fn standings(&self) -> Vec<BackendState> {
         self.backends.status().iter().map(|status| status.standing).collect()
     }
 
     #[track_caller]
-    fn until(&self, wanted: &[Standing]) {
+    fn until(&self, wanted: &[BackendState]) {
         let what = format!("{wanted:?}");
         let seen = || self.standings() == wanted;
         wait::until(&what, wait::LONG, seen);
@@ -80,7 +80,7 @@ impl Watched {
 
 #[test]
 fn a_promotion_is_followed_and_a_former_primary_that_returns_stops_all_writes() {
-    use Standing::{Down, Misplaced, Primary, Replica, Rival};
+    use BackendState::{Down, Misplaced, Primary, Replica, Rival};
     let mut first = Cluster::start();
     let (second, third) = (first.replica(), first.replica());
     let watched = watched(&[&first, &second, &third], |_| {});
@@ -137,22 +137,22 @@ fn a_hung_server_is_down_until_it_answers() {
     let watched = watched(&[&primary, &replica], |settings| {
         settings.poll_timeout = Span::from_millis(500);
     });
-    watched.until(&[Standing::Primary, Standing::Replica]);
+    watched.until(&[BackendState::Primary, BackendState::Replica]);
     replica.hang();
-    watched.until(&[Standing::Primary, Standing::Down]);
+    watched.until(&[BackendState::Primary, BackendState::Down]);
     assert!(watched.trouble(1).contains("hang"), "{}", watched.trouble(1));
     // The other one may seem to hang for a moment where it is slow.
     wait::until("reads go on", wait::LONG, || watched.eventual() == ["a"]);
     replica.wake();
-    watched.until(&[Standing::Primary, Standing::Replica]);
+    watched.until(&[BackendState::Primary, BackendState::Replica]);
 
     primary.hang();
-    watched.until(&[Standing::Down, Standing::Replica]);
+    watched.until(&[BackendState::Down, BackendState::Replica]);
     let limit = Duration::from_millis(50);
     let none = watched.runtime.block_on(watched.backends.primary_within(limit));
     assert_eq!(none.unwrap_err(), NoPrimary::None);
     primary.wake();
-    watched.until(&[Standing::Primary, Standing::Replica]);
+    watched.until(&[BackendState::Primary, BackendState::Replica]);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_replica_that_lags_takes_no_reads_and_nobody_misses_an_own_write() {
         settings.max_lag_bytes = Size::from_kib(64);
         settings.max_lag = Span::from_secs(0);
     });
-    watched.until(&[Standing::Primary, Standing::Replica]);
+    watched.until(&[BackendState::Primary, BackendState::Replica]);
     // What a client has written it reads from the replica soon, since somebody waits for that.
     let written = watched.backends.note_write();
     wait::until("it is there", wait::LONG, || {
@@ -200,7 +200,7 @@ fn a_server_of_another_cluster_gets_nothing() {
     let replica = primary.replica();
     let strange = Setup::new().own_identity().start();
     let watched = watched(&[&strange, &primary, &replica], |_| {});
-    watched.until(&[Standing::Foreign, Standing::Primary, Standing::Replica]);
+    watched.until(&[BackendState::Foreign, BackendState::Primary, BackendState::Replica]);
     assert_eq!(watched.primary().unwrap(), "b");
     assert!(watched.trouble(0).contains("another cluster"), "{}", watched.trouble(0));
 }
@@ -217,7 +217,7 @@ fn its_own_user_needs_few_rights_and_asks_with_a_safe_search_path() {
             backend.password = ::units::secret::Secret::new("secret");
         }
     });
-    watched.until(&[Standing::Primary, Standing::Replica]);
+    watched.until(&[BackendState::Primary, BackendState::Replica]);
     let status = watched.backends.status();
     assert!(status[0].system.is_some() && status[0].system == status[1].system);
     assert_eq!((status[0].timeline, status[1].timeline), (Some(1), Some(1)));
@@ -230,12 +230,12 @@ fn its_own_user_needs_few_rights_and_asks_with_a_safe_search_path() {
     watched.backends.prepare(&settings).unwrap().put_in_force();
     assert_eq!(watched.backends.get(0).unwrap().number(), 0, "its connections stay");
     primary.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'weir'");
-    watched.until(&[Standing::Down, Standing::Replica]);
+    watched.until(&[BackendState::Down, BackendState::Replica]);
     assert!(watched.trouble(0).contains("28P01"), "{}", watched.trouble(0));
     settings.backend[0].password = ::units::secret::Secret::new(PASSWORD);
     settings.backend[0].user = "postgres".to_owned();
     watched.backends.prepare(&settings).unwrap().put_in_force();
-    watched.until(&[Standing::Primary, Standing::Replica]);
+    watched.until(&[BackendState::Primary, BackendState::Replica]);
 }
 
 #[test]
@@ -243,20 +243,20 @@ fn backends_come_and_go_by_a_reload() {
     let primary = Cluster::start();
     let replica = primary.replica();
     let watched = watched(&[&primary], |_| {});
-    watched.until(&[Standing::Primary]);
+    watched.until(&[BackendState::Primary]);
     let mut settings = watched.settings.clone();
     settings.backend.push(BackendSettings::new("b", &replica.url()));
     watched.backends.prepare(&settings).unwrap().put_in_force();
-    watched.until(&[Standing::Primary, Standing::Replica]);
+    watched.until(&[BackendState::Primary, BackendState::Replica]);
     let former = watched.backends.get(1).unwrap();
     settings.backend[1].url =
         format!("{}:{}", replica.socket_dir().display(), replica.address.port());
     watched.backends.prepare(&settings).unwrap().put_in_force();
-    let moved = || watched.backends.get(2).is_some_and(|b| b.standing() == Standing::Replica);
+    let moved = || watched.backends.get(2).is_some_and(|b| b.standing() == BackendState::Replica);
     wait::until("another one", wait::LONG, moved);
     assert!(watched.backends.get(1).is_none());
-    assert_eq!((former.standing(), former.epoch()), (Standing::Down, 1));
+    assert_eq!((former.standing(), former.epoch()), (BackendState::Down, 1));
     watched.backends.prepare(&watched.settings).unwrap().put_in_force();
-    watched.until(&[Standing::Primary]);
+    watched.until(&[BackendState::Primary]);
     assert_eq!(watched.eventual(), ["a"]);
 }

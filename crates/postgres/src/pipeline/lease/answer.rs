@@ -17,7 +17,7 @@ use crate::pipeline::elsewhere::is_for_another;
 use crate::pipeline::point_errors;
 use crate::pipeline::prepared::DOUBTFUL;
 use crate::pipeline::round::Round;
-use crate::pipeline::script::{Heard, Outcome};
+use crate::pipeline::script::{Outcome, ServerEvent};
 use crate::plan::{Leaves, Plan, Unsettles};
 
 /// What an answer does outside of the lease, at once and in this order.
@@ -108,50 +108,56 @@ impl Lease {
     #[must_use]
     pub fn hear(
         &mut self,
-        heard: Heard<'_>,
+        heard: ServerEvent<'_>,
         known: Hearing<'_>,
         out: &mut Arrivals<'_>,
     ) -> Option<TransactionEnd> {
         match heard {
-            Heard::Bytes(bytes) => self.tell(bytes, out),
-            Heard::Aside(bytes) if self.is_bound() => out(Arrival::Tell { early: &[], bytes }),
+            ServerEvent::Bytes(bytes) => self.tell(bytes, out),
+            ServerEvent::Aside(bytes) if self.is_bound() => {
+                out(Arrival::Tell { early: &[], bytes })
+            }
             // Nobody else has anything to do with it.
-            Heard::Aside(_) => out(Arrival::GivesUp),
-            Heard::Parameter(body) if self.restore.is_under_way() => {
+            ServerEvent::Aside(_) => out(Arrival::GivesUp),
+            ServerEvent::Parameter(body) if self.restore.is_under_way() => {
                 out(Arrival::TellParameter(body));
             }
-            Heard::Parameter(body) if self.is_bound() => out(Arrival::NoteParameter(body)),
-            Heard::Ready { swallowed: true, .. } => self.restore.own_answered(known.is_restoring),
-            Heard::Ready { status, swallowed: false } => return self.answered(status, known, out),
-            Heard::Completed(tag) => self.completed(tag, out),
-            Heard::CopyIn { syncs, of_query } => self.rounds.copy(syncs, of_query),
-            Heard::Unsettled { for_good } => self.unsettled(for_good, out),
-            Heard::Name(outcome) => {
+            ServerEvent::Parameter(body) if self.is_bound() => out(Arrival::NoteParameter(body)),
+            ServerEvent::Ready { swallowed: true, .. } => {
+                self.restore.own_answered(known.is_restoring)
+            }
+            ServerEvent::Ready { status, swallowed: false } => {
+                return self.answered(status, known, out);
+            }
+            ServerEvent::Completed(tag) => self.completed(tag, out),
+            ServerEvent::CopyIn { syncs, of_query } => self.rounds.copy(syncs, of_query),
+            ServerEvent::Unsettled { for_good } => self.unsettled(for_good, out),
+            ServerEvent::Name(outcome) => {
                 out(Arrival::Name(outcome));
                 if !self.reply.may_go_elsewhere() {
                     out(Arrival::SettleNames);
                 }
             }
-            Heard::Refused(_) => {
+            ServerEvent::Refused(_) => {
                 self.rounds.fail();
                 out(Arrival::Error);
                 self.tell(known.refusal, out);
             }
-            Heard::LeftOut => self.rounds.leave_out(),
-            Heard::Failed { body, swallowed } => self.failed(body, swallowed, out),
-            Heard::PointFailed(body) => {
+            ServerEvent::LeftOut => self.rounds.leave_out(),
+            ServerEvent::Failed { body, swallowed } => self.failed(body, swallowed, out),
+            ServerEvent::PointFailed(body) => {
                 let point = self.rounds.front_mut().and_then(|round| round.point.take());
                 let sql = point.unwrap_or_default();
                 self.tell(&point_errors::restored(body, &sql, known.strings), out);
             }
-            Heard::Prepared(_)
-            | Heard::NotPrepared(_)
-            | Heard::Forgotten { .. }
-            | Heard::Shape(..)
-            | Heard::Parameter(_)
-            | Heard::Ignored(_)
-            | Heard::ReadyAgain(_)
-            | Heard::OwnSync => {}
+            ServerEvent::Prepared(_)
+            | ServerEvent::NotPrepared(_)
+            | ServerEvent::Forgotten { .. }
+            | ServerEvent::Shape(..)
+            | ServerEvent::Parameter(_)
+            | ServerEvent::Ignored(_)
+            | ServerEvent::ReadyAgain(_)
+            | ServerEvent::OwnSync => {}
         }
         None
     }

@@ -14,7 +14,7 @@ struct Following {
 }
 
 /// What follows where so much was left on the connection.
-fn follow(lease: &mut Lease, heard: Heard<'_>, leaves: Leaves) -> Following {
+fn follow(lease: &mut Lease, heard: ServerEvent<'_>, leaves: Leaves) -> Following {
     let mut follows = Following { leaves, ..Following::default() };
     let known = Hearing {
         now: Instant::now(),
@@ -43,13 +43,13 @@ fn follow(lease: &mut Lease, heard: Heard<'_>, leaves: Leaves) -> Following {
 }
 
 /// What the session is told to do by what its server says.
-fn hear(lease: &mut Lease, heard: Heard<'_>) -> Vec<String> {
+fn hear(lease: &mut Lease, heard: ServerEvent<'_>) -> Vec<String> {
     follow(lease, heard, Leaves::Nothing).told
 }
 
 /// What follows from a round's end.
 fn ready(lease: &mut Lease, status: Status) -> Following {
-    follow(lease, Heard::Ready { status, swallowed: false }, Leaves::Nothing)
+    follow(lease, ServerEvent::Ready { status, swallowed: false }, Leaves::Nothing)
 }
 
 /// A lease that has sent these, each a round.
@@ -82,7 +82,7 @@ fn error(severity: &str, code: &str) -> Vec<u8> {
 #[test]
 fn an_answer_is_told_and_counted_and_its_transaction_ends_with_it() {
     let mut lease = sent(&["INSERT INTO t VALUES (1)"]);
-    assert_eq!(hear(&mut lease, Heard::Bytes(b"row")), ["row"]);
+    assert_eq!(hear(&mut lease, ServerEvent::Bytes(b"row")), ["row"]);
     assert!(lease.reply == super::super::reply::Reply::Told);
     let follows = ready(&mut lease, Status::Idle);
     assert_eq!(follows.told, ["SettleNames", "answered 1", "ReleasesFacts"]);
@@ -96,7 +96,7 @@ fn an_open_transaction_ends_with_the_round_that_closes_it() {
     let follows = ready(&mut lease, Status::InTransaction);
     assert_eq!(follows.told, ["SettleNames", "answered 1"]);
     assert!(lease.is_open() && follows.ended.is_none());
-    assert!(hear(&mut lease, Heard::Completed(b"COMMIT")).is_empty());
+    assert!(hear(&mut lease, ServerEvent::Completed(b"COMMIT")).is_empty());
     let ended = ready(&mut lease, Status::Idle).ended;
     assert!(ended.is_some_and(|end| end.holds && !end.wrote));
 }
@@ -112,14 +112,14 @@ fn a_read_that_another_server_could_answer_is_handed_over_untold_and_no_read_any
     let mut lease = Lease::new(Some(Round::query(b"round".as_slice().into(), Instant::now())));
     lease.round().plans.push(read.clone());
     lease.rounds.end(Instant::now());
-    assert!(hear(&mut lease, Heard::Bytes(b"row")).is_empty());
-    assert_eq!(hear(&mut lease, Heard::Name(Outcome::Done)), ["Name(Done)"]);
+    assert!(hear(&mut lease, ServerEvent::Bytes(b"row")).is_empty());
+    assert_eq!(hear(&mut lease, ServerEvent::Name(Outcome::Done)), ["Name(Done)"]);
     let body = error("ERROR", "25006");
-    let failed = Heard::Failed { body: &body, swallowed: false };
+    let failed = ServerEvent::Failed { body: &body, swallowed: false };
     assert!(hear(&mut lease, failed).is_empty() && read.is_refuted());
-    assert!(hear(&mut lease, Heard::Bytes(b"error")).is_empty());
+    assert!(hear(&mut lease, ServerEvent::Bytes(b"error")).is_empty());
     assert_eq!(ready(&mut lease, Status::Idle).told, ["UndoNames", "round"]);
-    assert!(hear(&mut lease, Heard::Bytes(b"ready")).is_empty());
+    assert!(hear(&mut lease, ServerEvent::Bytes(b"ready")).is_empty());
     assert!(lease.is_quiet());
 }
 
@@ -127,32 +127,32 @@ fn a_read_that_another_server_could_answer_is_handed_over_untold_and_no_read_any
 fn an_error_is_counted_where_the_client_hears_it() {
     let mut lease = sent(&["SELECT 1"]);
     let body = error("ERROR", "26000");
-    let swallowed = Heard::Failed { body: &body, swallowed: true };
+    let swallowed = ServerEvent::Failed { body: &body, swallowed: true };
     assert_eq!(hear(&mut lease, swallowed), ["NextEpoch"]);
-    let failed = Heard::Failed { body: &body, swallowed: false };
+    let failed = ServerEvent::Failed { body: &body, swallowed: false };
     assert_eq!(hear(&mut lease, failed), ["NextEpoch", "Error"]);
     assert!(lease.rounds.front().is_some_and(|round| round.failed));
-    assert_eq!(hear(&mut lease, Heard::Refused(Why::NotDrawn)), ["Error", "refusal"]);
+    assert_eq!(hear(&mut lease, ServerEvent::Refused(Why::NotDrawn)), ["Error", "refusal"]);
 }
 
 #[test]
 fn what_answers_nothing_is_for_the_client_whose_the_connection_is() {
     let mut lease = Lease::default();
-    assert_eq!(hear(&mut lease, Heard::Aside(b"notice")), ["GivesUp"]);
-    assert!(hear(&mut lease, Heard::Parameter(b"p")).is_empty());
+    assert_eq!(hear(&mut lease, ServerEvent::Aside(b"notice")), ["GivesUp"]);
+    assert!(hear(&mut lease, ServerEvent::Parameter(b"p")).is_empty());
     lease.is_pinned = true;
-    assert_eq!(hear(&mut lease, Heard::Aside(b"notice")), ["notice"]);
-    assert_eq!(hear(&mut lease, Heard::Parameter(b"p")), ["NoteParameter([112])"]);
+    assert_eq!(hear(&mut lease, ServerEvent::Aside(b"notice")), ["notice"]);
+    assert_eq!(hear(&mut lease, ServerEvent::Parameter(b"p")), ["NoteParameter([112])"]);
     lease.is_pinned = false;
     lease.round();
-    assert_eq!(hear(&mut lease, Heard::Aside(b"notice")), ["notice"]);
+    assert_eq!(hear(&mut lease, ServerEvent::Aside(b"notice")), ["notice"]);
 }
 
 #[test]
 fn what_discard_all_leaves_depends_on_what_was_sent_behind_it() {
     let after = |mut lease: Lease, leaves: Leaves| {
         lease.is_pinned = true;
-        let done = Heard::Ready { status: Status::Idle, swallowed: false };
+        let done = ServerEvent::Ready { status: Status::Idle, swallowed: false };
         let follows = follow(&mut lease, done, leaves);
         (lease.is_pinned, follows.leaves)
     };
@@ -190,12 +190,12 @@ fn facts_are_held_back_while_a_change_of_the_catalogue_is_under_way() {
 fn the_end_of_a_round_that_resets_is_told_behind_what_is_brought_back() {
     let mut lease = sent(&["RESET ALL"]);
     lease.restore.await_round();
-    hear(&mut lease, Heard::Bytes(b"completed"));
+    hear(&mut lease, ServerEvent::Bytes(b"completed"));
     ready(&mut lease, Status::Idle);
-    assert!(hear(&mut lease, Heard::Bytes(b"ready")).is_empty());
+    assert!(hear(&mut lease, ServerEvent::Bytes(b"ready")).is_empty());
     assert!(lease.restore.next().is_some() && lease.restore.is_under_way());
-    assert_eq!(hear(&mut lease, Heard::Parameter(b"p")), ["TellParameter([112])"]);
-    let restored = Heard::Ready { status: Status::Idle, swallowed: true };
+    assert_eq!(hear(&mut lease, ServerEvent::Parameter(b"p")), ["TellParameter([112])"]);
+    let restored = ServerEvent::Ready { status: Status::Idle, swallowed: true };
     assert!(hear(&mut lease, restored).is_empty());
     assert_eq!(lease.restore.take_held(), b"ready");
 }
@@ -203,8 +203,8 @@ fn the_end_of_a_round_that_resets_is_told_behind_what_is_brought_back() {
 #[test]
 fn a_copy_whose_answers_are_not_known_keeps_the_connection_from_others() {
     let mut lease = sent(&["SELECT 1"]);
-    let follows = follow(&mut lease, Heard::Unsettled { for_good: false }, Leaves::Nothing);
+    let follows = follow(&mut lease, ServerEvent::Unsettled { for_good: false }, Leaves::Nothing);
     assert!(lease.is_pinned && follows.leaves == Leaves::Lasting);
-    let told = hear(&mut lease, Heard::Unsettled { for_good: true });
+    let told = hear(&mut lease, ServerEvent::Unsettled { for_good: true });
     assert_eq!(told, ["leaves Lasting", "GivesUp", "AmidCopy"]);
 }

@@ -10,11 +10,11 @@ use wire::sql::Lifted;
 
 use super::listening::ListenChange;
 use super::note::{Departure, Departures, SessionFacts};
-use crate::pipeline::compose::{Composer, Found};
+use crate::pipeline::compose::{Composer, StatementUse};
 use crate::pipeline::judgement::TextPlan;
 use crate::pipeline::names::Names;
-use crate::pipeline::prepared::Prepared;
-use crate::pipeline::script::{Expect, Fate, Script};
+use crate::pipeline::prepared::PreparedStatements;
+use crate::pipeline::script::{Expect, ResponseAction, Script};
 use crate::pipeline::statements::{Statement, Statements};
 use crate::plan::Plan;
 
@@ -84,11 +84,11 @@ pub struct Endpoints<'a> {
     /// While more than that is to be sent, nothing is added.
     pub unsent_max: usize,
     /// The statements that are prepared on the server.
-    pub prepared: &'a mut Prepared,
+    pub prepared: &'a mut PreparedStatements,
     /// What the last ReadyForQuery said.
     pub status: Status,
     /// What was come across while messages were written, to be counted.
-    pub found: Found,
+    pub found: StatementUse,
     /// Carries out what a message does, in front of its bytes.
     pub departures: &'a mut Departures<'a>,
 }
@@ -119,7 +119,7 @@ impl Endpoints<'_> {
     /// Appends a statement of Weir's own as a Query, whose answer nobody hears.
     pub fn ask(&mut self, sql: &str) {
         put_query(self.out, sql.as_bytes());
-        self.script.expect(Expect::Query(Fate::Swallow));
+        self.script.expect(Expect::Query(ResponseAction::Swallow));
     }
 
     /// Has messages written for the server.
@@ -136,7 +136,7 @@ impl Endpoints<'_> {
             changes: self.changes,
             has_failed: self.status == Status::Failed,
             may_have_failed: with.may_have_failed,
-            found: Found::default(),
+            found: StatementUse::default(),
         };
         let written = write(&mut composer, self.out, self.script);
         self.found.add_counts(&composer.found);

@@ -14,7 +14,7 @@ use crate::pipeline::compose::Composer;
 use crate::pipeline::judgement::TextPlan;
 use crate::pipeline::names::Names;
 use crate::pipeline::round::HELD_MAX;
-use crate::pipeline::script::{Admission, Expect, Fate, Script, Why};
+use crate::pipeline::script::{Admission, Expect, ResponseAction, Script, Why};
 use crate::plan::{Kind, Plan};
 
 /// A Query is held up to this length, so that it can be looked into; a longer one goes out as it
@@ -225,7 +225,7 @@ impl Lease {
         };
         self.rounds.is_point(text(message));
         self.compose(ends, |composer, out, script| {
-            composer.point(lifted, false, Fate::Restore, out, script);
+            composer.point(lifted, false, ResponseAction::Restore, out, script);
             composer.sync(out, script);
         });
         ends.depart(Departure::RunsPoint);
@@ -299,7 +299,7 @@ impl Lease {
             if tag == b'Q' {
                 ends.names.query();
             }
-            ends.script.expect(Expect::Query(Fate::Pass));
+            ends.script.expect(Expect::Query(ResponseAction::Pass));
         }
         if goes_out {
             ends.out.extend_from_slice(bytes);

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use wire::postgres::backend::Status;
 
-use super::{Expect, Fate, Heard, Script, Unasked};
+use super::{Expect, ResponseAction, Script, ServerEvent, Unasked};
 
 /// A COPY whose data the server has asked for; it is at the front of what is expected.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl Script {
     pub(super) fn ready_again<'a>(
         &mut self,
         status: Status,
-        on: &mut impl FnMut(Heard<'a>),
+        on: &mut impl FnMut(ServerEvent<'a>),
     ) -> Result<bool, Unasked> {
         let unsettled = self.unsettled.as_mut().ok_or(Unasked('Z'))?;
         if let SettlementQuery::SyncAndQuery { waits: waits @ false } = &mut unsettled.asked {
@@ -168,18 +168,21 @@ impl Script {
         }
         unsettled.answered += 1;
         if std::mem::take(&mut unsettled.skips) {
-            on(Heard::Ready { status, swallowed: false });
+            on(ServerEvent::Ready { status, swallowed: false });
         } else {
-            on(Heard::ReadyAgain(status));
+            on(ServerEvent::ReadyAgain(status));
         }
         Ok(true)
     }
 
     /// The empty Query behind the Syncs of a failed COPY is answered: no more of them is.
-    pub(super) fn settled<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) -> Result<(), Unasked> {
+    pub(super) fn settled<'a>(
+        &mut self,
+        on: &mut impl FnMut(ServerEvent<'a>),
+    ) -> Result<(), Unasked> {
         let unsettled = self.unsettled.take().ok_or(Unasked('I'))?;
         match unsettled.asked {
-            SettlementQuery::SyncAndQuery { waits: true } => on(Heard::OwnSync),
+            SettlementQuery::SyncAndQuery { waits: true } => on(ServerEvent::OwnSync),
             SettlementQuery::Query => {}
             SettlementQuery::Nothing
             | SettlementQuery::ByClient
@@ -187,11 +190,11 @@ impl Script {
                 return Err(Unasked('I'));
             }
         }
-        on(Heard::Ignored(unsettled.syncs - unsettled.answered));
+        on(ServerEvent::Ignored(unsettled.syncs - unsettled.answered));
         // The server has had Weir's Sync; the client, whose own is still to come, has not.
         self.skipping = unsettled.skips;
         self.expected.pop_front();
-        self.expected.push_front(Expect::Query(Fate::Swallow));
+        self.expected.push_front(Expect::Query(ResponseAction::Swallow));
         self.begun = true;
         Ok(())
     }
@@ -199,11 +202,11 @@ impl Script {
     /// The server waits for the data of a COPY.
     pub(super) fn copy_begins<'a>(
         &mut self,
-        on: &mut impl FnMut(Heard<'a>),
+        on: &mut impl FnMut(ServerEvent<'a>),
     ) -> Result<(), Unasked> {
         let of_query = match self.expected.front() {
-            Some(Expect::Query(Fate::Pass)) => true,
-            Some(Expect::Execute(Fate::Pass)) => false,
+            Some(Expect::Query(ResponseAction::Pass)) => true,
+            Some(Expect::Execute(ResponseAction::Pass)) => false,
             _ => return Err(Unasked('G')),
         };
         if self.copy.is_some() {
@@ -211,18 +214,18 @@ impl Script {
         }
         let copy = CopyIn::begin(&mut self.expected);
         self.copy = Some(copy);
-        on(Heard::CopyIn { syncs: copy.syncs, of_query });
+        on(ServerEvent::CopyIn { syncs: copy.syncs, of_query });
         Ok(())
     }
 
     /// A command was completed. Where that is a COPY, every Sync amid its data was ignored.
     pub(super) fn copy_completed<'a>(
         &mut self,
-        on: &mut impl FnMut(Heard<'a>),
+        on: &mut impl FnMut(ServerEvent<'a>),
     ) -> Result<(), Unasked> {
         match self.copy.take() {
             Some(CopyIn { ended: false, .. }) => return Err(Unasked('C')),
-            Some(CopyIn { syncs: syncs @ 1.., .. }) => on(Heard::Ignored(syncs)),
+            Some(CopyIn { syncs: syncs @ 1.., .. }) => on(ServerEvent::Ignored(syncs)),
             _ => {}
         }
         Ok(())
@@ -245,10 +248,10 @@ impl Script {
     }
 
     /// The server answers what was sent behind the Syncs of a failed COPY: no more of them is.
-    pub(super) fn settled_by_answer<'a>(&mut self, on: &mut impl FnMut(Heard<'a>)) {
+    pub(super) fn settled_by_answer<'a>(&mut self, on: &mut impl FnMut(ServerEvent<'a>)) {
         if let Some(unsettled) = self.unsettled.take_if(|of| of.asked == SettlementQuery::ByClient)
         {
-            on(Heard::Ignored(unsettled.syncs - unsettled.answered));
+            on(ServerEvent::Ignored(unsettled.syncs - unsettled.answered));
         }
     }
 }

@@ -170,13 +170,13 @@ impl Through {
     /// Sends a message on; false where it has to wait.
     fn takes(&mut self, sent: Sent) -> bool {
         let (tag, expects): (u8, &[Expect]) = match sent {
-            Sent::Query(_) => (b'Q', &[Expect::Query(Fate::Pass)]),
+            Sent::Query(_) => (b'Q', &[Expect::Query(ResponseAction::Pass)]),
             Sent::Copies | Sent::FailsAtOnce | Sent::Selects | Sent::Fails => (
                 b'P',
                 &[
-                    Expect::Parse(Fate::Pass, 1),
-                    Expect::Bind(Fate::Pass),
-                    Expect::Execute(Fate::Pass),
+                    Expect::Parse(ResponseAction::Pass, 1),
+                    Expect::Bind(ResponseAction::Pass),
+                    Expect::Execute(ResponseAction::Pass),
                 ],
             ),
             Sent::Good | Sent::Bad => (b'd', &[]),
@@ -228,13 +228,18 @@ impl Through {
         let (heard, settled) = (&mut self.heard, &mut self.settled);
         let (unsettled, broken) = (&mut self.unsettled, &mut self.ended);
         let taken = self.script.hear(&said, &mut |piece| match piece {
-            Heard::Bytes(bytes) => heard.extend_from_slice(bytes),
-            Heard::Ready { .. } | Heard::ReadyAgain(_) | Heard::OwnSync | Heard::LeftOut => {
+            ServerEvent::Bytes(bytes) => heard.extend_from_slice(bytes),
+            ServerEvent::Ready { .. }
+            | ServerEvent::ReadyAgain(_)
+            | ServerEvent::OwnSync
+            | ServerEvent::LeftOut => {
                 *settled += 1;
             }
-            Heard::Ignored(syncs) => *settled += syncs,
-            Heard::Unsettled { for_good } => (*unsettled, is_lost) = (true, is_lost || for_good),
-            Heard::Failed { body, .. } => {
+            ServerEvent::Ignored(syncs) => *settled += syncs,
+            ServerEvent::Unsettled { for_good } => {
+                (*unsettled, is_lost) = (true, is_lost || for_good)
+            }
+            ServerEvent::Failed { body, .. } => {
                 *broken |= Fields::read(body).is_ok_and(|fields| fields.is_fatal());
             }
             _ => {}
@@ -374,10 +379,10 @@ fn a_ready_that_nothing_is_due_for_is_a_fault() {
     for expected in [
         &[][..],
         // Its answer is still to come, and would be taken for that of the next one.
-        &[Expect::Query(Fate::Pass)],
-        &[Expect::Query(Fate::Swallow)],
-        &[Expect::Parse(Fate::Pass, 1), Expect::Sync],
-        &[Expect::Execute(Fate::Pass), Expect::Sync],
+        &[Expect::Query(ResponseAction::Pass)],
+        &[Expect::Query(ResponseAction::Swallow)],
+        &[Expect::Parse(ResponseAction::Pass, 1), Expect::Sync],
+        &[Expect::Execute(ResponseAction::Pass), Expect::Sync],
     ] {
         let mut script = Script::default();
         expected.iter().for_each(|answer| script.expect(*answer));

@@ -1,6 +1,6 @@
 //! Answers that are under way, and whose they are.
 
-use super::Heard;
+use super::ServerEvent;
 
 /// What became of a message that changes what a name of the client stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +32,9 @@ pub enum Why {
     Changed,
 }
 
-/// Whose an answer is.
+/// What is done with an answer: who asked for it, and who hears it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum ResponseAction {
     /// The client asked, the server answers.
     Pass,
     /// Weir asked; the client hears nothing of it.
@@ -50,9 +50,9 @@ pub enum Fate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     /// ParseComplete, of the statement with this number (see `prepared`).
-    Parse(Fate, u64),
+    Parse(ResponseAction, u64),
     /// BindComplete, as a Bind is answered.
-    Bind(Fate),
+    Bind(ResponseAction),
     /// ParameterDescription, then RowDescription or NoData.
     DescribeStatement,
     /// What Weir asks of the statement with this number: as `DescribeStatement`. The client hears
@@ -61,9 +61,9 @@ pub enum Expect {
     /// RowDescription or NoData, as a portal's Describe is answered.
     DescribePortal,
     /// Rows, then CommandComplete, EmptyQueryResponse or PortalSuspended.
-    Execute(Fate),
+    Execute(ResponseAction),
     /// CloseComplete, as a Close is answered.
-    Close(Fate),
+    Close(ResponseAction),
     /// The same of the statement with this number, which is to be gone: see `prepared`.
     Forget(u64),
     /// A message that Weir says in the server's stead.
@@ -83,20 +83,22 @@ pub enum Expect {
     Settlement,
     /// Anything up to ReadyForQuery, as a Query or a FunctionCall is answered. What Weir asked for
     /// itself is swallowed, its errors kept.
-    Query(Fate),
+    Query(ResponseAction),
 }
 
 impl Expect {
     /// Tells what follows from its not being answered.
-    pub(super) fn left_out<'a>(&self, outcome: Outcome, on: &mut impl FnMut(Heard<'a>)) {
+    pub(super) fn left_out<'a>(&self, outcome: Outcome, on: &mut impl FnMut(ServerEvent<'a>)) {
         match *self {
-            Self::Parse(Fate::Pass | Fate::Swallow, number) => on(Heard::NotPrepared(number)),
-            Self::Query(Fate::Pass) => on(Heard::LeftOut),
-            Self::Forget(number) => on(Heard::Forgotten { number, left_out: true }),
+            Self::Parse(ResponseAction::Pass | ResponseAction::Swallow, number) => {
+                on(ServerEvent::NotPrepared(number))
+            }
+            Self::Query(ResponseAction::Pass) => on(ServerEvent::LeftOut),
+            Self::Forget(number) => on(ServerEvent::Forgotten { number, left_out: true }),
             _ => {}
         }
         if self.is_of_name() {
-            on(Heard::Name(outcome));
+            on(ServerEvent::Name(outcome));
         }
     }
 
@@ -104,8 +106,8 @@ impl Expect {
     pub(super) fn is_invented(&self) -> bool {
         matches!(
             self,
-            Self::Parse(Fate::Invent, _)
-                | Self::Close(Fate::Invent)
+            Self::Parse(ResponseAction::Invent, _)
+                | Self::Close(ResponseAction::Invent)
                 | Self::Say(_)
                 | Self::Deallocate(_)
                 | Self::CopyEnd
@@ -115,8 +117,8 @@ impl Expect {
     /// Whether it says what became of a client's name for a statement.
     pub(super) fn is_of_name(&self) -> bool {
         match self {
-            Self::Parse(fate, _) => *fate != Fate::Swallow,
-            Self::Close(fate) => *fate == Fate::Invent,
+            Self::Parse(action, _) => *action != ResponseAction::Swallow,
+            Self::Close(action) => *action == ResponseAction::Invent,
             Self::Refuse(why) => {
                 !matches!(why, Why::NotDrawn | Why::Changed | Why::HasRun | Why::Malformed)
             }

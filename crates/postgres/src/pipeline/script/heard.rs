@@ -6,7 +6,7 @@ use super::{Outcome, Why};
 
 /// What a script tells its owner of, beside the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard<'a> {
+pub enum ServerEvent<'a> {
     /// Bytes of an answer, for the client.
     Bytes(&'a [u8]),
     /// Bytes of a message that answers nothing: a notification, a setting that has changed, or

@@ -10,11 +10,11 @@ use wire::postgres::frame;
 use wire::postgres::frontend::tag;
 
 use super::Relay;
-use crate::backends::Standing;
+use crate::backends::BackendState;
 use crate::connection::Connection;
 use crate::pipeline::lease::machine::Lease;
 use crate::pipeline::lease::restore::Restore;
-use crate::pipeline::script::Heard;
+use crate::pipeline::script::ServerEvent;
 use crate::plan::{Kind, Plan};
 use crate::session::{End, Session};
 use crate::worker::{ConfirmedCommit, SharedCommit, unconfirmed};
@@ -47,13 +47,16 @@ enum CommitStage {
 }
 
 impl CommitStage {
-    fn hear(self, heard: &Heard<'_>) -> Self {
+    fn hear(self, heard: &ServerEvent<'_>) -> Self {
         match (self, heard) {
-            (Self::Prepares, Heard::Ready { swallowed: true, .. }) => Self::Runs,
-            (Self::Runs, Heard::Completed(_) | Heard::Failed { swallowed: false, .. }) => {
-                Self::Completed
+            (Self::Prepares, ServerEvent::Ready { swallowed: true, .. }) => Self::Runs,
+            (
+                Self::Runs,
+                ServerEvent::Completed(_) | ServerEvent::Failed { swallowed: false, .. },
+            ) => Self::Completed,
+            (Self::Runs | Self::Completed, ServerEvent::Ready { swallowed: false, .. }) => {
+                Self::Answered
             }
-            (Self::Runs | Self::Completed, Heard::Ready { swallowed: false, .. }) => Self::Answered,
             (stage, _) => stage,
         }
     }
@@ -61,7 +64,7 @@ impl CommitStage {
 
 impl CommitUnderWay {
     /// Takes note of what the server says, before anything of it is told.
-    pub fn hear(&mut self, heard: &Heard<'_>) {
+    pub fn hear(&mut self, heard: &ServerEvent<'_>) {
         self.stage = self.stage.hear(heard);
     }
 
@@ -104,7 +107,7 @@ impl Session {
         }
         let message = frame::next(inbox, COMMIT_BYTES_MAX).ok().flatten()?;
         let sql = message.body.strip_suffix(&[0]).filter(|_| message.tag == tag::QUERY)?;
-        let is_primary = server.backend.standing() == Standing::Primary;
+        let is_primary = server.backend.standing() == BackendState::Primary;
         if !is_primary || !may_share(&self.plan(sql), &relay.lease, server.status) {
             return None;
         }
@@ -206,12 +209,13 @@ mod tests {
 
     #[test]
     fn an_answer_is_held_from_what_tells_that_something_was_done() {
-        let ready = |swallowed| Heard::Ready { status: Status::Idle, swallowed };
-        let done = Heard::Completed(b"COMMIT");
-        let failed = |swallowed| Heard::Failed { body: b"", swallowed };
-        let after = |all: &[Heard<'_>]| all.iter().fold(CommitStage::Prepares, |s, h| s.hear(h));
-        let notice = Heard::Bytes(b"N");
-        assert_eq!(after(&[Heard::Completed(b"SELECT 1")]), CommitStage::Prepares);
+        let ready = |swallowed| ServerEvent::Ready { status: Status::Idle, swallowed };
+        let done = ServerEvent::Completed(b"COMMIT");
+        let failed = |swallowed| ServerEvent::Failed { body: b"", swallowed };
+        let after =
+            |all: &[ServerEvent<'_>]| all.iter().fold(CommitStage::Prepares, |s, h| s.hear(h));
+        let notice = ServerEvent::Bytes(b"N");
+        assert_eq!(after(&[ServerEvent::Completed(b"SELECT 1")]), CommitStage::Prepares);
         assert_eq!(after(&[failed(true)]), CommitStage::Prepares);
         assert_eq!(after(&[ready(true), notice]), CommitStage::Runs);
         for end in [done, failed(false)] {

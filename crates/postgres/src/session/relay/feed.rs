@@ -14,7 +14,7 @@ use crate::catalogue::Unsettled;
 use crate::client::AHEAD_MAX;
 use crate::connection::{Connection, LeasedState, ServerOutput};
 use crate::notify::Listener;
-use crate::pipeline::compose::Found;
+use crate::pipeline::compose::StatementUse;
 use crate::pipeline::lease::endpoints::{
     BindLookup, Endpoints, MessageLookup, QueryLookup, bound_statement,
 };
@@ -170,7 +170,7 @@ impl Session {
             unsent_max: AHEAD_MAX,
             prepared,
             status,
-            found: Found::default(),
+            found: StatementUse::default(),
             departures: &mut |departure| departing.carry_out(departure),
         };
         let put = session.put_messages(lease, study, round, messages, &mut ends);

@@ -12,7 +12,7 @@ use crate::connection::ConnectionKnowledge;
 use crate::pipeline::lease::answer::{AnsweredRound, Arrival, Hearing};
 use crate::pipeline::lease::transaction::TransactionEnd;
 use crate::pipeline::round::Round;
-use crate::pipeline::script::Heard;
+use crate::pipeline::script::ServerEvent;
 use crate::plan::Kind;
 use crate::session::Session;
 use crate::session::listen::end_diverted;
@@ -77,14 +77,14 @@ impl Session {
         &mut self,
         relay: &mut Relay,
         known: &mut ConnectionKnowledge<'_>,
-        heard: Heard<'_>,
+        heard: ServerEvent<'_>,
     ) {
         let Relay { lease, unsettled, tally, in_front, commit, .. } = relay;
         if let Some(commit) = commit {
             commit.hear(&heard);
         }
         let refusal = match heard {
-            Heard::Refused(why) => self.client.refused(why),
+            ServerEvent::Refused(why) => self.client.refused(why),
             _ => Vec::new(),
         };
         let hearing = Hearing {

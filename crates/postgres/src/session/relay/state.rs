@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use super::commit::CommitUnderWay;
-use crate::backends::Standing;
+use crate::backends::BackendState;
 use crate::catalogue::Unsettled;
 use crate::connection::Connection;
 use crate::metrics::BackendLatencies;
@@ -111,7 +111,7 @@ impl Relay {
     ) -> Self {
         let tally = Tally {
             wanted: Some(wanted),
-            on_replica: server.backend.standing() == Standing::Replica,
+            on_replica: server.backend.standing() == BackendState::Replica,
             latencies: Some(latencies),
         };
         Self {

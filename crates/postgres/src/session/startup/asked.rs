@@ -9,7 +9,7 @@ use super::super::way::{ROUTE, route};
 use super::NoSession;
 use crate::pipeline::settings::{self, SessionSettings};
 use crate::settings::{ApplicationName, Route};
-use crate::worker::Front;
+use crate::worker::WorkerContext;
 
 /// What a client has said of itself.
 pub(in crate::session) struct StartupRequest {
@@ -39,7 +39,7 @@ impl StartupRequest {
     /// The settings that the client wants to begin with.
     pub(super) fn settings(
         &self,
-        front: &Front,
+        front: &WorkerContext,
         peer: Option<SocketAddr>,
     ) -> Result<(SessionSettings, Option<Route>), NoSession> {
         let configured = front.settings();

@@ -10,7 +10,7 @@ use wire::postgres::backend::{
 use wire::postgres::{Refusal, frame, sqlstate};
 
 use crate::console::{Answer, Seat, Show};
-use crate::worker::Front;
+use crate::worker::WorkerContext;
 
 /// The longest message that the console takes; its commands are short.
 const MESSAGE_MAX: usize = 16 << 10;
@@ -19,7 +19,7 @@ const MESSAGE_MAX: usize = 16 << 10;
 const GONE_TURN: Duration = Duration::from_millis(100);
 
 /// Serves a client that has logged in and may sit here.
-pub async fn serve(front: Rc<Front>, outlet: Outlet, seat: Seat, mut inbox: Vec<u8>) {
+pub async fn serve(front: Rc<WorkerContext>, outlet: Outlet, seat: Seat, mut inbox: Vec<u8>) {
     let mut out = Vec::with_capacity(512);
     put_authentication_ok(&mut out);
     Seat::welcome(&mut out);
@@ -59,7 +59,13 @@ pub async fn serve(front: Rc<Front>, outlet: Outlet, seat: Seat, mut inbox: Vec<
     outlet.finish().await;
 }
 
-async fn query(front: &Rc<Front>, outlet: &Outlet, seat: &Seat, body: &[u8], out: &mut Vec<u8>) {
+async fn query(
+    front: &Rc<WorkerContext>,
+    outlet: &Outlet,
+    seat: &Seat,
+    body: &[u8],
+    out: &mut Vec<u8>,
+) {
     let sql = body.strip_suffix(b"\0").unwrap_or(body);
     match seat.on_query(sql, out) {
         Answer::Whole => {}

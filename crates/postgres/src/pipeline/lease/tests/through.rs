@@ -13,7 +13,7 @@ use wire::postgres::{Refusal, sqlstate};
 use wire::sql::Strings;
 
 use super::server::{BASE, Server};
-use crate::pipeline::compose::Found;
+use crate::pipeline::compose::StatementUse;
 use crate::pipeline::lease::answer::{Arrival, Hearing};
 use crate::pipeline::lease::client::{Progress, WaitingInput};
 use crate::pipeline::lease::endpoints::{
@@ -24,8 +24,8 @@ use crate::pipeline::lease::listening::{ChannelRequest, ListenChange};
 use crate::pipeline::lease::machine::Lease;
 use crate::pipeline::lease::note::{Departure, SessionFacts};
 use crate::pipeline::names::{Limits, Names};
-use crate::pipeline::prepared::Prepared;
-use crate::pipeline::script::{Heard, Script};
+use crate::pipeline::prepared::PreparedStatements;
+use crate::pipeline::script::{Script, ServerEvent};
 use crate::pipeline::settings::{Applied, Reported, SessionSettings};
 use crate::pipeline::statements::{Statement, Statements};
 use crate::plan::{Kind, Leaves, Plan};
@@ -64,7 +64,7 @@ impl Worker {
 pub struct Session {
     pub settings: SessionSettings,
     names: Names,
-    prepared: Prepared,
+    prepared: PreparedStatements,
     applied: Option<Applied>,
     pub script: Script,
     out: Vec<u8>,
@@ -97,7 +97,7 @@ impl Through {
         let session = Session {
             settings: SessionSettings::default(),
             names: Names::new(AMPLE),
-            prepared: Prepared::new(AMPLE),
+            prepared: PreparedStatements::new(AMPLE),
             applied: Some("".into()),
             script: Script::default(),
             out: Vec::new(),
@@ -148,11 +148,13 @@ impl Through {
         let now = self.worker.now;
         let taken = script.hear(&self.back[..len], &mut |heard| {
             match heard {
-                Heard::Prepared(number) => session.prepared.confirmed(number),
-                Heard::NotPrepared(number) => session.prepared.not_prepared(number),
-                Heard::Forgotten { number, left_out } => session.prepared.closed(number, left_out),
-                Heard::Shape(number, shape) => session.prepared.described(number, shape),
-                Heard::Ready { status, .. } => session.status = status,
+                ServerEvent::Prepared(number) => session.prepared.confirmed(number),
+                ServerEvent::NotPrepared(number) => session.prepared.not_prepared(number),
+                ServerEvent::Forgotten { number, left_out } => {
+                    session.prepared.closed(number, left_out)
+                }
+                ServerEvent::Shape(number, shape) => session.prepared.described(number, shape),
+                ServerEvent::Ready { status, .. } => session.status = status,
                 _ => {}
             }
             session.hear(lease, heard, now);
@@ -222,7 +224,7 @@ impl Through {
             unsent_max: usize::MAX,
             prepared,
             status: *status,
-            found: Found::default(),
+            found: StatementUse::default(),
             departures: &mut |departure| match departure {
                 Departure::Leaves(more) => *leaves = (*leaves).max(more),
                 Departure::Tells(said) => heard.extend_from_slice(&said),
@@ -356,9 +358,9 @@ fn look_up<'a>(message: Frame<'_>, names: &Names) -> MessageLookup<'a> {
 
 impl Session {
     /// The lease hears something.
-    fn hear(&mut self, lease: &mut Lease, heard: Heard<'_>, now: Instant) {
+    fn hear(&mut self, lease: &mut Lease, heard: ServerEvent<'_>, now: Instant) {
         let mut refusal = Vec::new();
-        if let Heard::Refused(_) = heard {
+        if let ServerEvent::Refused(_) = heard {
             Refusal::error(sqlstate::DUPLICATE_PREPARED_STATEMENT, "no").encode(&mut refusal);
         }
         let known = Hearing {
