@@ -12,6 +12,7 @@ use rig::beside::EndGuard;
 use rig::postgres::{Cluster, MessageClient, SUPERUSER, Setup};
 use rig::weir::Weir;
 use rig::{chance, wait};
+use rustix::process::{Pid, Signal, kill_process};
 use wire::postgres::frontend::put_query;
 
 use super::scene::{client, console, peer, rows, until_known, weir};
@@ -287,4 +288,61 @@ fn what_is_sent_behind_a_commit_is_answered_behind_it() {
         }
     });
     assert_eq!(cluster.value("SELECT count(*) FROM ledger WHERE id < 0"), "100");
+}
+
+/// A COMMIT on `slow` takes two seconds.
+const SLOW: &str = "CREATE TABLE slow (id int); \
+    CREATE FUNCTION nap() RETURNS trigger LANGUAGE plpgsql AS \
+    $$ BEGIN PERFORM pg_sleep(2); RETURN NULL; END $$; \
+    CREATE CONSTRAINT TRIGGER nap AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED \
+    FOR EACH ROW EXECUTE FUNCTION nap()";
+
+/// Commits that take long, at the server.
+const NAPPING: &str = "SELECT count(*) FROM pg_stat_activity \
+    WHERE query = 'COMMIT' AND wait_event = 'PgSleep'";
+
+/// Has a client's COMMIT run at the server while others' wait for marks.
+fn commit_slowly(cluster: &Cluster, weir: &Weir, peer: &mut MessageClient) {
+    wait::until("commits are shared", wait::LONG, || confirmed(weir) > 0.0);
+    for sql in ["BEGIN", "INSERT INTO slow VALUES (1)"] {
+        assert_eq!(ask(peer, sql).expect("it is answered"), None);
+    }
+    let mut commit = Vec::new();
+    put_query(&mut commit, b"COMMIT");
+    peer.send(&commit).expect("it is taken");
+    wait::until("it is under way", wait::LONG, || cluster.value(NAPPING) == "1");
+}
+
+#[test]
+fn a_commit_under_way_is_told_before_weir_stops() {
+    let cluster = lazy();
+    cluster.sql(SLOW);
+    let mut weir = with(&cluster, "");
+    let process = i32::try_from(weir.running().id()).expect("its number");
+    let process = Pid::from_raw(process).expect("it is one");
+    let ledger = Ledger::default();
+    ledger.while_writing(&weir, || {
+        let mut peer = peer(&weir);
+        commit_slowly(&cluster, &weir, &mut peer);
+        kill_process(process, Signal::TERM).expect("it is there");
+        let reply = peer.reply().expect("it is answered");
+        assert_eq!((reply.error, &reply.tags[..]), (None, &["COMMIT".to_owned()][..]));
+    });
+    assert_eq!(cluster.value("SELECT count(*) FROM slow"), "1");
+}
+
+#[test]
+fn what_was_notified_amid_a_commit_is_told_behind_it() {
+    let cluster = lazy();
+    cluster.sql(SLOW);
+    let weir = with(&cluster, "");
+    let ledger = Ledger::default();
+    ledger.while_writing(&weir, || {
+        let mut peer = peer(&weir);
+        assert_eq!(ask(&mut peer, "LISTEN c").unwrap(), None);
+        commit_slowly(&cluster, &weir, &mut peer);
+        cluster.sql("NOTIFY c");
+        let tags: Vec<u8> = (0..3).map(|_| peer.message().expect("it is told").0).collect();
+        assert_eq!(tags, *b"CZA");
+    });
 }

@@ -83,7 +83,7 @@ impl Session {
         self.client.set_leased(None);
         self.client.seen().pinned.set("");
         self.part_from(lease, target, &relayed);
-        if relayed.is_ok() {
+        if !matches!(relayed, Err(End::Gone)) {
             self.confirmed().await?;
         }
         relayed

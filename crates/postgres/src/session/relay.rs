@@ -89,8 +89,8 @@ impl Session {
         let mut in_a_row = 0;
         loop {
             self.goes_on_restoring(relay, server);
-            self.hold_commit(relay);
-            if relay.lease.tells_mail(server.script.is_between(), self.client.is_overrun()) {
+            let is_between = self.unconfirmed.is_none() && server.script.is_between();
+            if relay.lease.tells_mail(is_between, self.client.is_overrun()) {
                 self.tell_mail()?;
             }
             if self.has_parted(relay, server) {
@@ -107,7 +107,10 @@ impl Session {
             }
             server.broken |= relay.lease.ends_amid_round(&self.progress(relay, server));
             self.answer_invented(relay, server);
-            match self.turn(relay, server, &mut in_a_row).await? {
+            let turn = self.turn(relay, server, &mut in_a_row).await?;
+            // Whatever ends the two now, the client is still to hear of its COMMIT.
+            self.hold_commit(relay);
+            match turn {
                 Turn::Heard | Turn::Read => {}
                 Turn::ClientGone => return Err(End::Gone),
                 // It was told that nothing more comes, and has answered what it would.

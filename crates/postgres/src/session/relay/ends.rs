@@ -24,6 +24,8 @@ impl Session {
         if let Some(body) = server.own_error.take() {
             // What the client sent behind it has run without it, or not at all.
             server.broken = true;
+            // A COMMIT behind it has undone all, which it says in its tag alone.
+            self.unconfirmed = None;
             let refusal = refusal_of(&body);
             return Err(End::Refused(Refusal { severity: Severity::Fatal, ..refusal }));
         }
