@@ -322,11 +322,10 @@ impl Answered {
     /// All is committed, or the only one has failed: each client hears its part, behind the
     /// server's `warning` where there is one.
     fn tell(self, front: &WorkerContext, parts: &[&[u8]], warning: &[u8]) {
-        let Self { members, has_failed, times: Times { asked, ran }, .. } = &self;
+        let Times { asked, ran } = self.times;
         let latencies = front.latencies(&self.backend);
-        let count = u32::try_from(members.len()).unwrap_or(u32::MAX).max(1);
+        let count = u32::try_from(self.members.len()).unwrap_or(u32::MAX).max(1);
         self.note_slow(front);
-        let (has_failed, asked, ran) = (*has_failed, *asked, *ran);
         for (member, part) in self.members.into_iter().zip(parts) {
             member.client.names().settle();
             // One that was closed meanwhile has heard why.
@@ -335,7 +334,7 @@ impl Answered {
             }
             let queued = asked.saturating_duration_since(member.round.came);
             latencies.batch.observe(queued, ran);
-            if !has_failed {
+            if !self.has_failed {
                 member.plan.note(ran / count);
             }
             front.shared.metrics.batched.inc();
