@@ -12,7 +12,7 @@ use std::time::Instant;
 use proptest::prelude::*;
 use wire::postgres::backend::Status;
 
-use super::sent::Sent::{self, Query, Runs};
+use super::sent::ClientRound::{self, Query, Runs};
 use super::sent::{ALL, FAILS, INSERT, LISTEN, MORE, PARTS, SELECT, SET};
 use super::server::Server;
 use super::through::{DebugHasher, Through, Worker};
@@ -24,7 +24,7 @@ use crate::pipeline::lease::machine::Lease;
 use crate::pipeline::round::{self, Round};
 
 /// What a client hears that has a server for itself.
-fn alone(rounds: &[Sent]) -> Vec<u8> {
+fn alone(rounds: &[ClientRound]) -> Vec<u8> {
     let mut server = Server::new(false);
     rounds.iter().for_each(|round| takes(&mut server, &round.bytes()));
     server.said
@@ -62,7 +62,7 @@ fn passes_on(mut through: Through) {
 /// What can happen next.
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    Sends(Sent),
+    Sends(ClientRound),
     Arrives,
     Hears,
     /// A server is known to listen to the channel, or none does for Weir.
@@ -88,15 +88,15 @@ struct Situation {
     untold_writes: usize,
     /// Its first round, which may be asked of another server, until something is told of its
     /// reply.
-    request: Option<Sent>,
+    request: Option<ClientRound>,
     /// Nothing is left to do for it.
     is_gone: bool,
     path: Vec<Event>,
 }
 
 impl Situation {
-    fn new(left: usize, request: Option<Sent>) -> Self {
-        let round = |sent: Sent| Round::query(sent.bytes().into(), Instant::now());
+    fn new(left: usize, request: Option<ClientRound>) -> Self {
+        let round = |sent: ClientRound| Round::query(sent.bytes().into(), Instant::now());
         Self {
             through: Through::new(&worker(), Lease::new(request.map(round))),
             alone: Server::new(false),
@@ -119,7 +119,7 @@ impl Situation {
         hasher.finish()
     }
 
-    fn events(&self, alphabet: &[Sent]) -> Vec<Event> {
+    fn events(&self, alphabet: &[ClientRound]) -> Vec<Event> {
         let mut events = Vec::new();
         if self.is_gone {
             return events;
@@ -254,7 +254,7 @@ impl Situation {
         match lease.lose() {
             Loss::HandOver(round) => {
                 assert!(!is_unheard);
-                assert_eq!(self.request.map(Sent::bytes).as_deref(), Some(round.bytes()));
+                assert_eq!(self.request.map(ClientRound::bytes).as_deref(), Some(round.bytes()));
             }
             Loss::Unnoticed => assert!(!is_unheard && self.heard == Some(Status::Idle)),
             Loss::Dismissed => panic!("nothing was said"),
@@ -279,7 +279,7 @@ impl Drop for OnPanic<'_> {
 }
 
 /// Goes through every order of events from there on; how many situations there were.
-fn explore(from: Situation, alphabet: &[Sent]) -> usize {
+fn explore(from: Situation, alphabet: &[ClientRound]) -> usize {
     let mut known: HashMap<u64, usize> = HashMap::new();
     let mut stack = vec![from];
     while let Some(situation) = stack.pop() {
@@ -308,7 +308,7 @@ fn rounds() -> usize {
 }
 
 /// Each kind once, or with others where a soak asks for more.
-fn alphabet() -> Vec<Sent> {
+fn alphabet() -> Vec<ClientRound> {
     let more = if rounds() > 3 { &MORE[..] } else { &[] };
     [&ALL[..], more].concat()
 }

@@ -4,7 +4,7 @@ use wire::postgres::message;
 
 /// A round of a client's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sent {
+pub enum ClientRound {
     Query(&'static str),
     /// A statement in the unnamed one, prepared and run.
     Runs(&'static str),
@@ -22,7 +22,7 @@ pub enum Sent {
     Syncs,
 }
 
-use Sent::{Binds, Copies, Names, Prepares, Query, Runs, RunsNamed, Syncs};
+use ClientRound::{Binds, Copies, Names, Prepares, Query, Runs, RunsNamed, Syncs};
 
 pub const SELECT: &str = "SELECT 1";
 pub const INSERT: &str = "INSERT INTO t VALUES (1)";
@@ -31,7 +31,7 @@ pub const SET: &str = "SET search_path = b";
 pub const FAILS: &str = "SELECT 1/0";
 pub const LISTEN: &str = "LISTEN a";
 
-pub const ALL: [Sent; 12] = [
+pub const ALL: [ClientRound; 12] = [
     Query(SELECT),
     Query(INSERT),
     Query("BEGIN"),
@@ -47,7 +47,7 @@ pub const ALL: [Sent; 12] = [
 ];
 
 /// Parts of rounds, of which the last may stay open, and what may come amid or behind them.
-pub const PARTS: [Sent; 9] = [
+pub const PARTS: [ClientRound; 9] = [
     Prepares(SELECT),
     Prepares(INSERT),
     Binds,
@@ -60,10 +60,10 @@ pub const PARTS: [Sent; 9] = [
 ];
 
 /// Kinds beside those, which the soak adds.
-pub const MORE: [Sent; 5] =
+pub const MORE: [ClientRound; 5] =
     [Query("ROLLBACK"), Query(SET), Query(FAILS), Runs(INSERT), Query("DEALLOCATE ALL")];
 
-impl Sent {
+impl ClientRound {
     pub fn bytes(self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut put = |tag: u8, parts: &[&[u8]]| {
